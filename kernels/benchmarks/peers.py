@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from comparing import spread, write_results
-from random_models import Size, generate, random_llama, threads
+from comparing import spread, threads, write_results
+from random_models import Size, generate, random_llama
 from torch import Tensor
 from torch.nn import functional
 from transformers import StoppingCriteria

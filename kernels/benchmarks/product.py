@@ -28,7 +28,6 @@ from typing import TypeVar
 
 import torch
 from comparing import Contender, Facts, TimingComparison, compare
-from random_models import threads
 from torch import Tensor
 from wina_kernels.backends import gated_product, load, usable
 from wina_kernels.native.operations import PreparedPlanes
@@ -58,8 +57,7 @@ Copied = TypeVar("Copied", Tensor, QuantizedWeight, PlaneWeight)
 def measure(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; the peer is float32 by the first backend, so that ratios are of one turn."""
     shapes, repetitions, count, cold = (TOY, 1, 1, 0) if toy else (SHAPES, 15, 2, COLD)
-    with threads(count):
-        return [comparison for m, n in shapes for comparison in _of_shape(m, n, repetitions, cold, count)]
+    return [comparison for m, n in shapes for comparison in _of_shape(m, n, repetitions, cold, count)]
 
 
 def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[TimingComparison]:

@@ -25,7 +25,7 @@ from functools import partial
 
 import torch
 from comparing import Contender, Facts, TimingComparison, compare
-from random_models import TOY, Size, random_llama, threads
+from random_models import TOY, Size, random_llama
 from torch import Tensor
 
 from wina_core.compute.models.architectures import view
@@ -56,8 +56,7 @@ def measure(toy: bool) -> list[TimingComparison]:
             for name, route in ROUTES.items()
         ]
         setting: Facts = {**size.facts, "dtype": str(dtype).removeprefix("torch."), "threads": count}
-        with threads(count):
-            comparisons.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
+        comparisons.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
     return comparisons
 
 
