@@ -5,11 +5,9 @@ Expected: V of W g is found from W^T W in d^3 instead of m^2 n operations and wi
 basis, so `per_site` takes at most a fifth of the peer's time and `global`, with one decomposition, less. Logits deviate
 alike.
 
-Seen (`results/rotation-cpu.json`): the bar is missed at this size, because the peer's weight products in float64 alone
-take a third of its time. `global` is 2.5 times as fast in float32 and 4.1 times for 16-bit weights, which are
-multiplied in float32. `per_site` spends its gain on two or three eigendecompositions a layer: k's null space takes one
-more, while the SVD of the narrow k_proj is cheap. Float32 products of float32 weights would give 3.3 times, but move
-the logits four times as far (2.1e-6 instead of 5e-7), and bases would depend on the machine.
+The bar is missed at this size, because the peer's weight products in float64 alone take a third of its time. Float32
+products of float32 weights would be faster, but move the logits four times as far, and bases would depend on the
+machine.
 
 The peer is the published transform's route, a full singular value decomposition for every basis: for each decoder layer
 the right singular vectors of k_proj become the basis of the attention's input, those of gate_proj the MLP's (WINA's
