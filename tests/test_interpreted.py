@@ -17,7 +17,6 @@ ASKED = (
     "wina_kernels/test_gpu_steps.py",
     "wina_core/compute/gating/test_on_gpu.py",
     "wina_kernels/test_benchmarks.py::test_the_gpu_benchmark_goes_its_whole_way",
-    "wina_kernels/test_benchmarks.py::test_the_speed_of_evaluations_on_a_gpu",
 )
 
 

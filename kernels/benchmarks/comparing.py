@@ -7,13 +7,15 @@ also counts waiting threads.
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from wina_core.compute.session.environment import environment
 
@@ -30,6 +32,22 @@ class Contender:
     """Prepares everything that is not timed, and yields the timed work."""
     at_most: float | None = None
     """The bar: its time over the peer's."""
+
+
+def ready(name: str, work: Callable[[], object], at_most: float | None = None) -> Contender:
+    """Return a contender that needs no preparation."""
+    return Contender(name, partial(nullcontext, work), at_most)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Set torch's number of threads within the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -74,12 +92,14 @@ def compare(
     setting: Facts,
     facts: Mapping[str, Facts] | None = None,
 ) -> TimingComparison:
-    """Time all contenders once a turn, the peer first, for `repetitions` turns after a warm-up.
+    """Time all contenders once a turn, the peer first, for `repetitions` turns after a warm-up, with as many threads of
+    torch as the setting has.
 
     `facts` are attached to the timings by name.
     """
     contenders = (peer, *challengers)
-    turns = [[_once(contender) for contender in contenders] for _ in range(repetitions + 1)][1:]
+    with threads(int(setting["threads"])):
+        turns = [[_once(contender) for contender in contenders] for _ in range(repetitions + 1)][1:]
     seconds = np.array(turns)  # [turn, contender, wall and cpu]
     ratios = seconds / seconds[:, :1]
     timings = tuple(

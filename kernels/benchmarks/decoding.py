@@ -22,14 +22,14 @@ nothing here, and transformers takes its time for each tensor: INT8 has two for 
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
 import torch
-from comparing import Contender, Facts, TimingComparison, compare
-from random_models import TOY, Size, forward, generate, random_llama, threads
+from comparing import Contender, Facts, TimingComparison, compare, ready
+from random_models import TOY, Size, forward, generate, random_llama
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -89,9 +89,7 @@ def measure(toy: bool) -> list[TimingComparison]:
         for sparsity, at_most in AT_MOST.items()
     ]
     setting: Facts = {**size.facts, "prompt": PROMPT, "tokens": TOKENS, "dtype": "bfloat16", "threads": count}
-    peer = Contender("dense", partial(nullcontext, partial(generate, dense, prompt, TOKENS)))
-    with threads(count):
-        return [compare(peer, contenders, repetitions, setting)]
+    return [compare(ready("dense", partial(generate, dense, prompt, TOKENS)), contenders, repetitions, setting)]
 
 
 @contextmanager
@@ -105,24 +103,21 @@ def measure_prompts(toy: bool) -> list[TimingComparison]:
     """Measure each width with two threads."""
     size, inputs, repetitions, count = (TOY, INPUTS[:4], 1, 1) if toy else (PROMPTS_SIZE, INPUTS, 9, 2)
     comparisons = []
-    with threads(count):
-        for bits, quantization in QUANTIZATIONS.items():
-            loaded = random_llama(size, torch.bfloat16)
-            if quantization is not None:
-                quantize(loaded, quantization, NullReporter())
-            text = CalibrationSpec(text=TextSpec(tokens=256, sequence=64))
-            calibration = calibrate(loaded, PROMPTS_METHOD, text, NullReporter())
-            for batch, length in inputs:
-                setting = {"bits": bits, "hidden": size.hidden, "batch": batch, "tokens": length, "threads": count}
-                tokens = torch.randint(
-                    len(loaded.tokenizer), (batch, length), generator=torch.Generator().manual_seed(0)
-                )
-                gated = [
-                    Contender(f"{share:.0%} dropped", partial(_passing, loaded, share, calibration, tokens), at_most)
-                    for share, at_most in PROMPTS_AT_MOST.items()
-                ]
-                dense = Contender("dense", partial(nullcontext, partial(_last_logits, loaded, tokens)))
-                comparisons.append(compare(dense, gated, repetitions, dict(setting)))
+    for bits, quantization in QUANTIZATIONS.items():
+        loaded = random_llama(size, torch.bfloat16)
+        if quantization is not None:
+            quantize(loaded, quantization, NullReporter())
+        text = CalibrationSpec(text=TextSpec(tokens=256, sequence=64))
+        calibration = calibrate(loaded, PROMPTS_METHOD, text, NullReporter())
+        for batch, length in inputs:
+            setting = {"bits": bits, "hidden": size.hidden, "batch": batch, "tokens": length, "threads": count}
+            tokens = torch.randint(len(loaded.tokenizer), (batch, length), generator=torch.Generator().manual_seed(0))
+            gated = [
+                Contender(f"{share:.0%} dropped", partial(_passing, loaded, share, calibration, tokens), at_most)
+                for share, at_most in PROMPTS_AT_MOST.items()
+            ]
+            dense = ready("dense", partial(_last_logits, loaded, tokens))
+            comparisons.append(compare(dense, gated, repetitions, dict(setting)))
     return comparisons
 
 
@@ -164,7 +159,7 @@ def measure_loading(toy: bool) -> list[TimingComparison]:
 
 def _compare_loading(folders: dict[str, Path], repetitions: int, setting: Facts) -> TimingComparison:
     dense, *sparse = (
-        Contender(name, partial(nullcontext, partial(AutoModelForCausalLM.from_pretrained, folder)), LOADING_AT_MOST)
+        ready(name, partial(AutoModelForCausalLM.from_pretrained, folder), LOADING_AT_MOST)
         for name, folder in folders.items()
     )
     return compare(dense, sparse, repetitions, setting)

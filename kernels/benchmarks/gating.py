@@ -29,18 +29,18 @@ peer's time. Seen: an eighth (`results/allocation-cpu.json`).
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, get_args
 
 import torch
-from comparing import Contender, Facts, TimingComparison, compare
+from comparing import Contender, Facts, TimingComparison, compare, ready, threads
 from naive_greedy import NaiveErrors
-from random_models import TOY, Size, forward, random_llama, threads
+from random_models import TOY, Size, forward, random_llama
 from torch import Tensor
 
-from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values, cells_of
-from wina_core.compute.allocation.greedy import Error, LayerErrors, corrected_steps, search
+from wina_core.compute.allocation.cells import AllocationSubject, Values, cells_of
+from wina_core.compute.allocation.greedy import LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, evaluate
@@ -93,12 +93,11 @@ def measure(toy: bool) -> list[TimingComparison]:
                 gates = partial(attach, loaded, method, plan, calibration)
                 passing = partial(_gated, loaded, tokens, gates)
                 gated.append(Contender(f"{selection}, {masks} masks", passing, at_most))
-        dense = Contender("dense", partial(nullcontext, partial(forward, loaded, tokens)))
+        dense = ready("dense", partial(forward, loaded, tokens))
         for count in counts:
             setting: Facts = {**size.facts, "batch": ROWS, "sequence": sequence, "sparsity": SPARSITY,
                               "dtype": str(dtype).removeprefix("torch."), "threads": count}  # fmt: skip
-            with threads(count):
-                comparisons.append(compare(dense, gated, repetitions, setting))
+            comparisons.append(compare(dense, gated, repetitions, setting))
     return comparisons
 
 
@@ -126,12 +125,11 @@ def measure_harness(toy: bool) -> list[TimingComparison]:
                 name: {"outside_forward": statistics.median(_outside_forward(loaded, work) for _ in range(repetitions))}
                 for name, work in works.items()
             }
-            bare = Contender("forward passes", partial(nullcontext, partial(_forward_batches, loaded, batches)))
-            evaluations = [
-                Contender(name, partial(nullcontext, work), HARNESS_AT_MOST if name == "evaluate" else None)
-                for name, work in works.items()
-            ]
-            comparisons.append(compare(bare, evaluations, repetitions, setting, facts))
+        bare = ready("forward passes", partial(_forward_batches, loaded, batches))
+        evaluations = [
+            ready(name, work, HARNESS_AT_MOST if name == "evaluate" else None) for name, work in works.items()
+        ]
+        comparisons.append(compare(bare, evaluations, repetitions, setting, facts))
     return comparisons
 
 
@@ -184,16 +182,11 @@ def measure_calibration(toy: bool) -> list[TimingComparison]:
     loaded = random_llama(size)
     text = TextSpec(source="demo:calibration", tokens=tokens, sequence=CALIBRATION_SEQUENCE)
     spec = CalibrationSpec(text=text)
-    plain = Contender("plain forward", partial(nullcontext, partial(_read_and_forward, loaded, text)))
-    ours = partial(nullcontext, partial(calibrate, loaded, CALIBRATION_METHOD, spec, NullReporter()))
-    comparisons = []
-    for count in counts:
-        setting: Facts = {**size.facts, "tokens": tokens, "sequence": CALIBRATION_SEQUENCE, "dtype": "float32",
-                          "threads": count}  # fmt: skip
-        with threads(count):
-            contenders = [Contender("calibrate wina", ours, CALIBRATION_AT_MOST)]
-            comparisons.append(compare(plain, contenders, repetitions, setting))
-    return comparisons
+    plain = ready("plain forward", partial(_read_and_forward, loaded, text))
+    calibrating = partial(calibrate, loaded, CALIBRATION_METHOD, spec, NullReporter())
+    ours = ready("calibrate wina", calibrating, CALIBRATION_AT_MOST)
+    setting: Facts = {**size.facts, "tokens": tokens, "sequence": CALIBRATION_SEQUENCE, "dtype": "float32"}
+    return [compare(plain, [ours], repetitions, {**setting, "threads": count}) for count in counts]
 
 
 def _read_and_forward(loaded: LoadedModel, text: TextSpec) -> None:
@@ -214,23 +207,17 @@ def measure_allocation(toy: bool) -> list[TimingComparison]:
 
     def searched(name: str, errors: Callable[[], NaiveErrors | LayerErrors]) -> None:
         error = errors()
-        plans[name] = _search(error, cells)
+        steps = corrected_steps(cells.blocks, cells.layout, BUDGET, STEP)
+        plans[name] = search(error, steps, (0.0,) * len(cells.blocks), lambda _: None)
         facts[name] = {"evaluations": error.evaluations}
 
     def contender(name: str, kind: type[NaiveErrors] | type[LayerErrors], at_most: float | None = None) -> Contender:
-        errors = partial(kind, subject, cells, LAYER, tokens)
-        return Contender(name, partial(nullcontext, partial(searched, name, errors)), at_most)
+        return ready(name, partial(searched, name, partial(kind, subject, cells, LAYER, tokens)), at_most)
 
     naive, ours = contender("naive greedy", NaiveErrors), contender("greedy", LayerErrors, ALLOCATION_AT_MOST)
     setting: Facts = {**size.facts, "sequence": sequence, "budget": BUDGET, "step": STEP, "dtype": "float32",
                       "threads": count}  # fmt: skip
-    with threads(count):
-        comparison = compare(naive, [ours], repetitions, setting, facts)
+    comparison = compare(naive, [ours], repetitions, setting, facts)
     if plans[naive.name] != plans[ours.name]:
         raise RuntimeError(f"The searches end at different plans: {plans}")
     return [comparison]
-
-
-def _search(error: Error, cells: Cells) -> Values:
-    steps = corrected_steps(cells.blocks, cells.layout, BUDGET, STEP)
-    return search(error, steps, (0.0,) * len(cells.blocks), lambda _: None)

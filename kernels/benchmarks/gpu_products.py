@@ -1,8 +1,9 @@
 """Gated products on a GPU in bfloat16, INT8 and INT4, against the vendor's dense call and a split-K kernel of TEAL's
 published design.
 
-Weights are cold, contenders take turns, CUDA events time several queued calls in a row, and the division of work is
-tuned first, for the table that ships. Every contender's result is compared with the reference.
+Beside them, the bandwidth of a copy and the time of a launch. Weights are cold, contenders take turns, CUDA events time
+several queued calls in a row, and the division of work is tuned first, for the table that ships. Every contender's
+result is compared with the reference.
 
 The split-K kernel is of the design that TEAL published, as described in Liu et al., "Training-Free Activation Sparsity
 in Large Language Models", section 4.3 and its appendix on kernels: W stored transposed, a two-dimensional grid over
@@ -54,6 +55,7 @@ FORMATS = ("bfloat16", "int8", "int4")
 _HEAD_START = 4_000_000
 """Cycles, about 2 ms, that keep the device busy while the calls of a turn are queued."""
 _TUNED_TURNS = 3
+_LAUNCHES = 200
 Line = dict[str, Any]
 """Measurements of one contender."""
 _JOINED_8B = tuple(
@@ -87,6 +89,24 @@ class Products:
 TOY = Products(
     shapes=(Shape(outputs=48, inputs=64),), batches=(1, 2), sparsities=(0.5,), turns=2, calls=1
 )  # fmt: skip
+
+
+def measure_device(toy: bool, machine: GpuMachine, _: Budget) -> Iterator[Line]:  # noqa: ARG001 - as `measure`
+    """Yield the bandwidth of copying a buffer much larger than the cache in GB/s (1e9 bytes), read and written, and the
+    time from one small kernel to the next in a CUDA graph."""
+    source = torch.ones(max(1 << 24, 8 * machine.cache_bytes), dtype=torch.uint8, device=machine.device)
+    target = torch.empty_like(source)
+    times = [seconds_of([partial(target.copy_, source)] * 4) for _ in range(10)][1:]
+    results: Line = {"copy_gb_per_second": 2 * source.numel() / float(np.median(times)) / 1e9}
+    if machine.device.type == "cuda":
+        x, graph = torch.zeros(64, device="cuda"), torch.cuda.CUDAGraph()
+        x.add_(1)
+        with torch.cuda.graph(graph):
+            for _ in range(_LAUNCHES):
+                x.add_(1)
+        replays = [seconds_of([graph.replay]) for _ in range(5)]
+        results["launch_microseconds"] = 1e6 * min(replays) / _LAUNCHES
+    yield results
 
 
 def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[Line]:

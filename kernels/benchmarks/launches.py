@@ -15,7 +15,7 @@ Expected: at most 15 % of a gated token outside of its products, at 50 % sparsit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from unittest import mock
 
 import torch
 from comparing import write_json
-from gpu import PAGE, launch_table, write_launches
+from gpu import PAGE
 from gpu_decoding import LLAMA_3_8B, VOCABULARY
 from random_models import Size, random_llama
 from torch import Tensor
@@ -37,7 +37,7 @@ from wina_kernels.gpu import operands
 
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.generation.fused import FusedModel, fuse
+from wina_core.compute.generation.fused import fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.scoring import InputSelection, ThresholdSelection, TopKSelection
@@ -146,20 +146,17 @@ def counted_step(way: Way, method: MethodSpec | None, context: int, size: Size, 
         mock.patch.object(dispatch, "usable", return_value=("triton",)),
         mock.patch.object(dispatch, "fastest", return_value="triton"),
         nullcontext() if method is None else _gated(loaded, method) as gates,
+        torch.no_grad(),
     ):
         fused = fuse(loaded, gates) if way == "fused" else None
         if isinstance(fused, str):
             return fused
-        return _counted(loaded, fused, context, 0.0 if method is None else SPARSITY)
-
-
-def _counted(loaded: LoadedModel, fused: FusedModel | None, context: int, sparsity: float) -> Counted:
-    decoder = GraphDecoder(loaded.model, context, fused=fused)
-    with counting(sparsity):  # makes the cache
-        next(iter(decoder.tokens(torch.zeros(1, 1, dtype=torch.int64, device="meta"), 1)))
-    with torch.no_grad(), counting(sparsity) as counted:
-        decoder.advance()
-    return counted
+        decoder = GraphDecoder(loaded.model, context, fused=fused)
+        with counting(SPARSITY):  # makes the cache
+            next(iter(decoder.tokens(torch.zeros(1, 1, dtype=torch.int64, device="meta"), 1)))
+        with counting(0.0 if method is None else SPARSITY) as counted:
+            decoder.advance()
+        return counted
 
 
 def _gated(loaded: LoadedModel, method: MethodSpec) -> Gates:
@@ -169,33 +166,32 @@ def _gated(loaded: LoadedModel, method: MethodSpec) -> Gates:
         row: dict[str, Rule] = {}
         for names in BLOCKS:
             inputs = layer.shape(names[0])[1]
+            selection: InputSelection = ThresholdSelection("threshold", 1.0)
+            if method.selection == "topk":
+                selection = TopKSelection(round((1 - SPARSITY) * inputs))
             for sharing in (names,) if method.masks == "shared" else ((name,) for name in names):
-                rule = Rule(_selection(method, inputs), torch.empty(inputs, device="meta"))
-                row |= dict.fromkeys(sharing, rule)
+                row |= dict.fromkeys(sharing, Rule(selection, torch.empty(inputs, device="meta")))
         table.append(row)
     return Gates(loaded.view, method, table, [{} for _ in table], dense_prefix=0.0, kernels=True)
-
-
-def _selection(method: MethodSpec, inputs: int) -> InputSelection:
-    if method.selection == "topk":
-        return TopKSelection(round((1 - SPARSITY) * inputs))
-    return ThresholdSelection("threshold", 1.0)
 
 
 def run(out: Path | None, toy: bool) -> None:
     size = Size(64, 128, 2, 4, 2) if toy else LLAMA_3_8B
     vocabulary = 1024 if toy else VOCABULARY
-    lines = []
+    steps = []
     for context in (256,) if toy else (256, 2048):
         for method in _METHODS:
+            gates = "dense"
+            if method is not None:
+                gates = f"{'top k' if method.selection == 'topk' else 'threshold'}, {method.masks}"
             for way in ("transformers", "fused"):
                 counted = counted_step(way, method, context, size, vocabulary)
                 if isinstance(counted, str):
-                    print(f"{way:12} {_name(method)}, context {context}: not fused, since {counted}.", flush=True)
+                    print(f"{way:12} {gates}, context {context}: not fused, since {counted}.", flush=True)
                     continue
-                lines.append(
+                steps.append(
                     {
-                        "step": way, "gates": _name(method), "sparsity": 0.0 if method is None else SPARSITY,
+                        "step": way, "gates": gates, "sparsity": 0.0 if method is None else SPARSITY,
                         "context": context,
                         "launches_of_products": counted.products, "launches_outside": counted.outside.total(),
                         "megabytes_outside": counted.outside_bytes / 1e6,
@@ -206,17 +202,32 @@ def run(out: Path | None, toy: bool) -> None:
                 )  # fmt: skip
     content = {
         "benchmark": "launches", **size.facts, "vocabulary": vocabulary, "launch_microseconds": 1e6 * LAUNCH_SECONDS,
-        "terabytes_per_second": BYTES_PER_SECOND / 1e12, "steps": lines,
+        "terabytes_per_second": BYTES_PER_SECOND / 1e12, "steps": steps,
     }  # fmt: skip
     file = out or Path(__file__).parent / "results" / "launches.json"
     write_json(file, content)
-    print("\n".join(launch_table(lines)))
+    print("\n".join(table(steps)))
     if out is None:
-        write_launches(PAGE, lines)
+        write_table(PAGE, steps)
     print(f"-> {file}")
 
 
-def _name(method: MethodSpec | None) -> str:
-    if method is None:
-        return "dense"
-    return f"{'top k' if method.selection == 'topk' else 'threshold'}, {method.masks}"
+def write_table(page: Path, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the lines of the page's table of launches."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    new = list(table(steps))
+    first = lines.index(new[0])
+    end = lines.index("", first)
+    page.write_text("\n".join([*lines[:first], *new, *lines[end:]]) + "\n", encoding="utf-8")
+
+
+def table(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table of counted steps, those of `launches.json`."""
+    yield "| step | gates | dropped | context | launches outside | MB outside | µs outside | of the token |"
+    yield "|" + " --- |" * 8
+    for step in steps:
+        yield (
+            f"| {step['step']} | {step['gates']} | {100 * step['sparsity']:g} % | {step['context']} | "
+            f"{step['launches_outside']} | {step['megabytes_outside']:.1f} | {step['microseconds_outside']:.0f} | "
+            f"{100 * step['share_outside']:.1f} % |"
+        )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from comparing import spread, write_results
-from random_models import Size, generate, random_llama, threads
+from comparing import spread, threads, write_results
+from random_models import Size, generate, random_llama
 from torch import Tensor
 from torch.nn import functional
 from transformers import StoppingCriteria
@@ -67,8 +67,6 @@ RESULTS = Path(__file__).parent / "results" / "peers-cpu.json"
 _BLOCK = 256
 """Weights of a row that llama.cpp's k-quants store together."""
 Line = dict[str, Any]
-Decode = Callable[[], float]
-"""Decodes and returns tokens per second."""
 
 
 _LLAMA = Size(hidden=2048, intermediate=8192, layers=16, heads=32, kv_heads=8)
@@ -127,82 +125,81 @@ def check_agreement(folder: Path) -> float:
     return deviation
 
 
+@dataclass(frozen=True)
+class PeerDecoder:
+    """A contender: llama.cpp's quantization, transformers, or gates with a target."""
+
+    name: str
+    decode: Callable[[], float]
+    """Decodes and returns tokens per second."""
+    bits: int = 0
+    sparsity: float = 0.0
+    stored_bytes: int | None = None
+    bits_read: float | None = None
+    """Of planes."""
+
+
 def measure(setting: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
     """Return each contender's speed, and the bars."""
     prompt = _prompt(setting.prompt, setting.vocabulary)
-    names: list[tuple[str, int, float]] = []
-    decodes: list[Decode] = []
-    read: dict[float, float] = {}
-    stored: dict[str, int] = {}
     with ExitStack() as stack:
-        model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
-        for kind, file in _files(model, folder):
-            stored[kind] = sum(tensor.bytes for tensor in tensor_storage(file, setting.size.intermediate))
-            peer = stack.enter_context(LlamaCppModel(file, setting.threads))
-            names.append((kind, 0, 0.0))
-            decodes.append(lambda peer=peer: peer.tokens_per_second(prompt[0].tolist(), setting.tokens)[0])
-        names.append((DENSE, 16, 0.0))
-        decodes.append(partial(_decode, model, prompt, setting.tokens))
-        for bits in BITS:
-            # A model of its own for each width, because quantizing changes it in place.
-            gated_model = model if bits == 16 else random_llama(setting.size, torch.bfloat16, setting.vocabulary)
-            if bits != 16:
-                quantize(gated_model, QUANTIZATIONS[bits], NullReporter())
-            _say(f"{bits} bits ready")
-            for sparsity in setting.sparsities:
-                names.append(("gated", bits, sparsity))
-                decodes.append(partial(_gated, gated_model, sparsity, prompt, setting.tokens))
-        plane_model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
-        quantize(plane_model, PLANES, NullReporter())
-        for bits_read in READ:
-            sparsity = _reading(plane_model, bits_read, prompt)
-            read[sparsity] = bits_read
-            names.append(("planes", 0, sparsity))
-            decodes.append(partial(_gated, plane_model, sparsity, prompt, setting.tokens))
-        _say("planes ready, dropping " + ", ".join(f"{100 * sparsity:.1f} %" for sparsity in read))
-        speeds = _by_turns(names, decodes, setting.turns)
+        decoders = list(_decoders(setting, prompt, folder, stack))
+        turns = []
+        for turn in range(setting.turns + 1):
+            turns.append([decoder.decode() for decoder in decoders])
+            _say(f"turn {turn}: {', '.join(f'{speed:.1f}' for speed in turns[-1])}")
+    speeds = np.array(turns[1:])  # [turn, contender]; the first one warms up
+    ratios = {decoder.name: speeds / speeds[:, [at]] for at, decoder in enumerate(decoders) if decoder.name in PEERS}
     lines = [
         {
-            "contender": name, "bits": bits, "sparsity": sparsity,
-            "tokens_per_second": asdict(spread(speeds[:, at])), "stored_bytes": stored.get(name),
-            "bits_read": read.get(sparsity) if name == "planes" else None,
-            "over Q4_0": float(np.median(speeds[:, at] / speeds[:, names.index(("Q4_0", 0, 0.0))])),
+            "contender": decoder.name, "bits": decoder.bits, "sparsity": decoder.sparsity,
+            "tokens_per_second": asdict(spread(speeds[:, at])), "stored_bytes": decoder.stored_bytes,
+            "bits_read": decoder.bits_read, "over Q4_0": float(np.median(ratios["Q4_0"][:, at])),
         }
-        for at, (name, bits, sparsity) in enumerate(names)
+        for at, decoder in enumerate(decoders)
     ]  # fmt: skip
-    bars = [_bar(names, speeds, bits, sparsity, least_ratio) for (bits, sparsity), least_ratio in WANTED.items()]
-    for bar in bars:
-        _say(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']:.2f} of {bar['wanted']}")
+    bars = []
+    for (bits, sparsity), wanted in WANTED.items():
+        key = ("gated", bits, sparsity)
+        at = next(at for at, each in enumerate(decoders) if (each.name, each.bits, each.sparsity) == key)
+        ratio, name = float(np.median(ratios[BITS[bits]][:, at])), f"{BITS[bits]}, {bits} bits, {100 * sparsity:g} %"
+        bar = {"bar": f"tokens per second over {name}", "wanted": wanted, "measured": ratio, "met": ratio >= wanted}
+        bars.append(bar)
+        _say(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {ratio:.2f} of {wanted}")
     return lines, bars
+
+
+def _decoders(setting: Setting, prompt: Tensor, folder: Path, stack: ExitStack) -> Iterator[PeerDecoder]:
+    model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
+    source = folder / "F16.gguf"
+    for kind in PEERS:
+        file = folder / f"{kind}.gguf"
+        if kind == "F16":
+            write_gguf(model.model, source)
+        else:
+            quantize_gguf(source, file, kind)
+        stored = sum(tensor.bytes for tensor in tensor_storage(file, setting.size.intermediate))
+        peer = stack.enter_context(LlamaCppModel(file, setting.threads))
+        decode = lambda peer=peer: peer.tokens_per_second(prompt[0].tolist(), setting.tokens)[0]  # noqa: E731
+        yield PeerDecoder(kind, decode, stored_bytes=stored)
+    yield PeerDecoder(DENSE, partial(_decode, model, prompt, setting.tokens), 16)
+    for bits in BITS:
+        # A model of its own for each width, because quantizing changes it in place.
+        gated_model = model if bits == 16 else random_llama(setting.size, torch.bfloat16, setting.vocabulary)
+        if bits != 16:
+            quantize(gated_model, QUANTIZATIONS[bits], NullReporter())
+        for sparsity in setting.sparsities:
+            yield PeerDecoder("gated", partial(_gated, gated_model, sparsity, prompt, setting.tokens), bits, sparsity)
+    plane_model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
+    quantize(plane_model, PLANES, NullReporter())
+    for bits_read in READ:
+        sparsity = _reading(plane_model, bits_read, prompt)
+        decode = partial(_gated, plane_model, sparsity, prompt, setting.tokens)
+        yield PeerDecoder("planes", decode, 0, sparsity, bits_read=bits_read)
 
 
 def _prompt(tokens: int, below: int) -> Tensor:
     return torch.randint(below, (1, tokens), generator=torch.Generator().manual_seed(0))
-
-
-def _files(loaded: LoadedModel, folder: Path) -> list[tuple[str, Path]]:
-    """Write llama.cpp's files of a model."""
-    files = [(kind, folder / f"{kind}.gguf") for kind in PEERS]
-    source = files[0][1]
-    write_gguf(loaded.model, source)
-    for kind, file in files[1:]:
-        quantize_gguf(source, file, kind)
-        _say(f"{kind} written")
-    return files
-
-
-def _by_turns(
-    names: Sequence[tuple[str, int, float]], decodes: Sequence[Decode], turns: int
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return tokens per second [turn, contender], after a turn that does not count."""
-    speeds = []
-    for turn in range(turns + 1):
-        speeds.append([decode() for decode in decodes])
-        _say(f"turn {turn}: " + ", ".join(
-            f"{name}{f' {bits}@{100 * sparsity:g}' if bits else ''} {speed:.1f}"
-            for (name, bits, sparsity), speed in zip(names, speeds[-1], strict=True)
-        ))  # fmt: skip
-    return np.array(speeds[1:])
 
 
 def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor, count: int) -> float:
@@ -250,21 +247,6 @@ class _PeerClock(StoppingCriteria):
     def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
         self.times.append(time.perf_counter())
         return torch.zeros(len(input_ids), dtype=torch.bool)
-
-
-def _bar(
-    names: Sequence[tuple[str, int, float]],
-    speeds: np.ndarray[Any, np.dtype[np.float64]],
-    bits: int,
-    sparsity: float,
-    least_ratio: float,
-) -> Line:
-    gated, peer = names.index(("gated", bits, sparsity)), names.index((BITS[bits], 0, 0.0))
-    ratio = float(np.median(speeds[:, gated] / speeds[:, peer]))
-    return {
-        "bar": f"tokens per second over {BITS[bits]}, {bits} bits, {100 * sparsity:g} %",
-        "wanted": least_ratio, "measured": ratio, "met": ratio >= least_ratio,
-    }  # fmt: skip
 
 
 def _say(text: str) -> None:

@@ -8,13 +8,8 @@ read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second o
 Seen (`results/product-cpu.json`), at 50 %: 87 to 102 % with 4 bits, and 87 to 90 % with 8 bits. Planes missed their aim
 at some shapes of an earlier run, with 62 to 71 % of the rate of 4 bits.
 
-What is fetched ahead decides. This processor drops what is fetched to the second cache for milliseconds after work that
-needed no memory: 8 bits then read 15 instead of 31 GB/s, 4 bits 11 instead of 29. It never drops what is fetched to the
-nearest one, but 48 rows of 4 bits are too many lines for it (29 GB/s at best). Both, far ahead to the second and a line
-ahead to the nearest: 22 to 36 GB/s at first and 37 after 2 ms. Rows in order of 8 or 4 bits: 25 GB/s before, 37 now.
-Steps before, each from development runs of its own (INT4 at 50 %, 8192 x 2048, of float32's bytes a second): 32 rows at
-a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits between reading and
-multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and multiplied: 0.70 to 0.87.
+What is fetched ahead decides: far ahead to the second cache and a line ahead to the nearest one, 8 and 4 bits read 37
+GB/s; to one of them alone, at most 29 to 31 on this processor.
 """
 
 import time
@@ -28,7 +23,6 @@ from typing import TypeVar
 
 import torch
 from comparing import Contender, Facts, TimingComparison, compare
-from random_models import threads
 from torch import Tensor
 from wina_kernels.backends import gated_product, load, usable
 from wina_kernels.native.operations import PreparedPlanes
@@ -58,8 +52,7 @@ Copied = TypeVar("Copied", Tensor, QuantizedWeight, PlaneWeight)
 def measure(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; the peer is float32 by the first backend, so that ratios are of one turn."""
     shapes, repetitions, count, cold = (TOY, 1, 1, 0) if toy else (SHAPES, 15, 2, COLD)
-    with threads(count):
-        return [comparison for m, n in shapes for comparison in _of_shape(m, n, repetitions, cold, count)]
+    return [comparison for m, n in shapes for comparison in _of_shape(m, n, repetitions, cold, count)]
 
 
 def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[TimingComparison]:

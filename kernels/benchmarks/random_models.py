@@ -1,17 +1,13 @@
 """Random Llamas of any size with the demo model's tokenizer, so that they can read its texts, and folders of models of
-real size, written shard by shard, so that no more than one shard is in memory:
+real size, written shard by shard, so that no more than one shard is in memory.
 
-    python kernels/benchmarks/random_models.py 1.1b FOLDER
-
-Sizes of folders are those of `SHAPES`. Their input columns have scales far from one, a few of them eight times as
-large, as trained models have. Seeds are fixed.
+Input columns of folders have scales far from one, a few of them eight times as large, as trained models have. Seeds are
+fixed.
 """
 
-import argparse
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +24,6 @@ from wina_core.specs import ModelSource
 
 SHARD = 2**30
 """Maximum bytes of a shard, unless one tensor alone is larger."""
-_LLAMA = {"model_type": "llama", "tie_word_embeddings": False, "max_position_embeddings": 4096}
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,9 @@ TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)
 
 def llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
     return {
-        **_LLAMA,
+        "model_type": "llama",
+        "tie_word_embeddings": False,
+        "max_position_embeddings": 4096,
         "hidden_size": hidden,
         "intermediate_size": intermediate,
         "num_hidden_layers": layers,
@@ -64,25 +61,9 @@ def llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int
 SHAPES: dict[str, dict[str, Any]] = {
     "toy": llama(64, 128, 4, 4, 2, 4096),
     "1.1b": llama(2048, 8192, 16, 32, 8, 32000),
-    "3.2b": llama(3072, 8192, 28, 24, 8, 128256),
     "6.9b": llama(4096, 11008, 32, 32, 32, 32000),
-    "8b": llama(4096, 14336, 32, 32, 8, 128256),
-    "moe": {
-        "model_type": "qwen3_moe",
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "moe_intermediate_size": 512,
-        "num_experts": 64,
-        "num_experts_per_tok": 8,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 4,
-        "head_dim": 64,
-        "vocab_size": 32000,
-        "tie_word_embeddings": False,
-    },
 }
-"""Configs by name: Llama-shaped of 1.1, 3.2, 6.9 and 8 billion parameters, a toy, and a Mixture of Experts of 1.3."""
+"""Configs by name: Llama-shaped of 1.1 and 6.9 billion parameters, and a toy."""
 
 
 def random_llama(
@@ -120,8 +101,7 @@ def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
     index: dict[str, str] = {}
     for number, names in enumerate(shards, 1):
         shard = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        made = ((name, _random(name, model.state_dict()[name].shape, generator)) for name in names)
-        tensors = {name: tensor for stack, weight in made for name, tensor in _as_published(stack, weight)}
+        tensors = {name: _random(name, model.state_dict()[name].shape, generator) for name in names}
         save_file(tensors, folder / shard, metadata={"format": "pt"})
         index |= dict.fromkeys(tensors, shard)
     config.save_pretrained(folder)
@@ -147,19 +127,6 @@ def _shards(weights: dict[str, Tensor]) -> Iterator[list[str]]:
     yield names
 
 
-def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yield a weight, or for a stack of experts each expert's matrices under their names on the hub."""
-    prefix, _, kind = name.rpartition(".experts.")
-    if not prefix:
-        yield name, weight
-        return
-    layers = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
-    for number, expert in enumerate(weight):
-        for layer, matrix in zip(layers, expert.chunk(len(layers)), strict=True):
-            # Cloned, because safetensors refuses tensors that share memory.
-            yield f"{prefix}.experts.{number}.{layer}.weight", matrix.clone()
-
-
 def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
     if "norm" in name:
         return (0.5 * torch.randn(shape, generator=generator)).exp().bfloat16()
@@ -170,17 +137,6 @@ def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
     scales[torch.randperm(shape[-1], generator=generator)[: max(1, shape[-1] // 256)]] *= 8
     # The scales keep a mean square of 1, so that outputs keep their size.
     return weight.mul_((scales * scales.square().mean().rsqrt()).bfloat16())
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Set torch's number of threads within the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def generate(loaded: LoadedModel, prompt: Tensor, tokens: int, criteria: Sequence[StoppingCriteria] = ()) -> None:
@@ -200,11 +156,3 @@ def generate(loaded: LoadedModel, prompt: Tensor, tokens: int, criteria: Sequenc
 def forward(loaded: LoadedModel, tokens: Tensor, logits: int = 0) -> None:
     """Pass rows of tokens [rows, length]; compute the logits of the last `logits` positions, 0 for all."""
     loaded.model(tokens, use_cache=False, logits_to_keep=logits)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write a random model.")
-    parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args()
-    write_random_folder(SHAPES[options.shape], options.folder)

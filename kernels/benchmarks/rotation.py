@@ -5,11 +5,9 @@ Expected: V of W g is found from W^T W in d^3 instead of m^2 n operations and wi
 basis, so `per_site` takes at most a fifth of the peer's time and `global`, with one decomposition, less. Logits deviate
 alike.
 
-Seen (`results/rotation-cpu.json`): the bar is missed at this size, because the peer's weight products in float64 alone
-take a third of its time. `global` is 2.5 times as fast in float32 and 4.1 times for 16-bit weights, which are
-multiplied in float32. `per_site` spends its gain on two or three eigendecompositions a layer: k's null space takes one
-more, while the SVD of the narrow k_proj is cheap. Float32 products of float32 weights would give 3.3 times, but move
-the logits four times as far (2.1e-6 instead of 5e-7), and bases would depend on the machine.
+The bar is missed at this size, because the peer's weight products in float64 alone take a third of its time. Float32
+products of float32 weights would be faster, but move the logits four times as far, and bases would depend on the
+machine.
 
 The peer is the published transform's route, a full singular value decomposition for every basis: for each decoder layer
 the right singular vectors of k_proj become the basis of the attention's input, those of gate_proj the MLP's (WINA's
@@ -25,7 +23,7 @@ from functools import partial
 
 import torch
 from comparing import Contender, Facts, TimingComparison, compare
-from random_models import TOY, Size, random_llama, threads
+from random_models import TOY, Size, random_llama
 from torch import Tensor
 
 from wina_core.compute.models.architectures import view
@@ -56,8 +54,7 @@ def measure(toy: bool) -> list[TimingComparison]:
             for name, route in ROUTES.items()
         ]
         setting: Facts = {**size.facts, "dtype": str(dtype).removeprefix("torch."), "threads": count}
-        with threads(count):
-            comparisons.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
+        comparisons.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
     return comparisons
 
 
@@ -79,51 +76,40 @@ def rotate_by_full_svd(view: ModelView) -> None:
     shortcuts: dict[str, Tensor] = {}
     bases = [(_basis(layer, "k", layer.attention_norm), _basis(layer, "gate", layer.mlp_norm)) for layer in view.layers]
     incoming = bases[0][0]
-    _set(view.embedding.weight, view.embedding.weight.double() @ incoming)
+    view.embedding.weight.copy_(view.embedding.weight.double() @ incoming)
     for layer, (attention, mlp) in zip(view.layers, bases, strict=True):
         last = layer.index + 1 == len(view.layers)
         outgoing = mlp if last else bases[layer.index + 1][0]
-        _rotate_inputs(layer, ("q", "k", "v"), layer.attention_norm, attention)
-        _rotate_output(layer, "o", mlp)
-        _rotate_inputs(layer, ("gate", "up"), layer.mlp_norm, mlp)
-        _rotate_output(layer, "down", outgoing)
+        for names, norm, basis in (
+            (("q", "k", "v"), layer.attention_norm, attention),
+            (("gate", "up"), layer.mlp_norm, mlp),
+        ):
+            for name in names:
+                _weight(layer, name).copy_((_weight(layer, name).double() * _gain(norm)) @ basis)
+            _gain(norm).fill_(1)
+        for name, basis in (("o", mlp), ("down", outgoing)):
+            _weight(layer, name).copy_(basis.T @ _weight(layer, name).double())
         shortcuts[f"layers.{layer.index}.attention"] = attention.T @ mlp
         if not last:
             shortcuts[f"layers.{layer.index}.mlp"] = mlp.T @ outgoing
     head = view.head.weight
-    _set(head, (head.double() * _gain(view.final_norm)) @ outgoing)
-    _set(view.final_norm.weight, torch.ones(1))
+    head.copy_((head.double() * _gain(view.final_norm)) @ outgoing)
+    _gain(view.final_norm).fill_(1)
     set_shortcuts(view, shortcuts)
 
 
 def _basis(layer: LayerView, name: str, norm: torch.nn.Module) -> Tensor:
     """Return V of the full SVD of W g, float64 [d, d]."""
-    folded = layer.projections[name].weight.double() * _gain(norm)
-    basis: Tensor = torch.linalg.svd(folded, full_matrices=True).Vh.T
-    return basis
+    vt: Tensor = torch.linalg.svd(_weight(layer, name).double() * _gain(norm), full_matrices=True).Vh
+    return vt.T
 
 
-def _rotate_inputs(layer: LayerView, names: tuple[str, ...], norm: torch.nn.Module, basis: Tensor) -> None:
-    for name in names:
-        weight = layer.projections[name].linear.weight
-        _set(weight, (weight.double() * _gain(norm)) @ basis)
-    _set(norm.weight, torch.ones(1))
-
-
-def _rotate_output(layer: LayerView, name: str, basis: Tensor) -> None:
-    weight = layer.projections[name].linear.weight
-    _set(weight, basis.T @ weight.double())
+def _weight(layer: LayerView, name: str) -> Tensor:
+    return layer.projections[name].linear.weight  # type: ignore[no-any-return]
 
 
 def _gain(norm: torch.nn.Module) -> Tensor:
-    weight = norm.weight
-    assert isinstance(weight, Tensor)
-    return weight.double()
-
-
-def _set(weight: object, value: Tensor) -> None:
-    assert isinstance(weight, Tensor)
-    weight.copy_(value)
+    return norm.weight  # type: ignore[return-value]  # a parameter
 
 
 def ours(spec: RotationSpec) -> Route:

@@ -4,7 +4,6 @@
     python kernels/benchmarks/run.py all
     python kernels/benchmarks/run.py gpu
     python kernels/benchmarks/run.py launches
-    python kernels/benchmarks/run.py appearing
     python kernels/benchmarks/run.py peers
     python kernels/benchmarks/run.py peers-kl --help
     python kernels/benchmarks/run.py real-size --help
@@ -12,7 +11,7 @@
 
 A benchmark is a function of a file here, or in `tests/benchmarks` for the window, `measure(toy) -> list[Comparison]`;
 its docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
-never asserted: a ratio beyond its bar is marked. `gpu`, `launches`, `appearing` and `peers` are not part of
+never asserted: a ratio beyond its bar is marked. `gpu`, `launches` and `peers` are not part of
 `all` and write their own files; `peers-kl`, `real-size` and `scaling` have options of their own. The
 benchmarks of peers need the optional extra `peers`.
 """
@@ -42,7 +41,7 @@ BENCHMARKS = {
     "painting": "painting",
 }
 """Modules, with functions other than `measure`."""
-OTHERS = ("gpu", "launches", "appearing", "peers")
+OTHERS = ("gpu", "launches", "peers")
 WITH_OPTIONS = {
     "peers-kl": "peers_kl",
     "real-size": "scaling.main_real_size",
@@ -55,8 +54,7 @@ WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    if str(WINDOW) not in sys.path:
-        sys.path.append(str(WINDOW))
+    sys.path += [folder for folder in (str(WINDOW), str(WINDOW.parents[1])) if folder not in sys.path]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS, *WITH_OPTIONS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")

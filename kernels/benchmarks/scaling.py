@@ -1,11 +1,8 @@
 """Time and memory of large random models on this machine: against their sizes, and of real size.
 
     python kernels/benchmarks/run.py scaling
-    python kernels/benchmarks/run.py scaling --only sharing
     python kernels/benchmarks/run.py real-size 1.1b
-    python kernels/benchmarks/run.py real-size 6.9b --memory 8GB
     python kernels/benchmarks/run.py real-size 6.9b --memory 8GB --kill-every 240
-    python kernels/benchmarks/run.py real-size 1.1b --sparsity 0.5
 
 scaling: cost of a rotation and of an evaluation in streaming mode, against layers, hidden size, tokens and
 configurations. Random Llama-shaped models in bfloat16 whose weights stay in their files, each in an empty cache. The
@@ -19,16 +16,15 @@ text, for which the weights are read and checked. The aim is at most 2.5.
 
 real-size: time and peak memory of every stage, of a random model in bfloat16. Stages, each a command as a user types
 it, in a folder of results of its own: global rotation with activations; fidelity of the dense model and of WINA at 25,
-40, 50 and 65 % on 4,096 tokens; decode timing at 50 % (--decode). The peak is the largest resident memory of the
-process, pages of files included. With --kill-every, a command that takes longer is killed without warning and typed
-again, until one ends by itself; the KL divergences, which are written too, show that nothing was lost or counted twice.
+40, 50 and 65 % on 4,096 tokens; decode timing at 50 %. The peak is the largest resident memory of the process, pages of
+files included. With --kill-every, a command that takes longer is killed without warning and typed again, until one ends
+by itself; the KL divergences, which are written too, show that nothing was lost or counted twice.
 
 Expected on two cores: 1.1 B in 15 minutes in all, at most 1.35 times the weights at the peak; 6.9 B in 8 GB with at
 most 1.5 times the time of an unlimited run.
 """
 
 import argparse
-import json
 import math
 import os
 import signal
@@ -44,11 +40,10 @@ from typing import Any
 
 import numpy as np
 import psutil
-from comparing import write_json, write_results
+from comparing import write_results
 from random_models import SHAPES, llama, write_random_folder
 
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.environment import environment
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.files.hardware import MEMORY_VARIABLE
@@ -72,7 +67,6 @@ _LIMIT = "1GB"
 _MOST = 2.5
 """Bar: time of five configurations over that of one."""
 _INTERVAL = 0.1
-SPARSITIES = ("0.25", "0.4", "0.5", "0.65")
 _FIDELITY = ("--method", "wina", "--fidelity", "--tokens", "4096", "--yes")
 
 
@@ -85,11 +79,6 @@ class Case:
     tokens: int = 4096
     configurations: int = 2
 
-    @property
-    def config(self) -> dict[str, Any]:
-        heads = self.hidden // 64
-        return llama(self.hidden, 3 * self.hidden, self.layers, heads, heads // 4, 8192)
-
 
 SIZES = {
     "layers": (4, 8, 16, 32),
@@ -100,46 +89,29 @@ SIZES = {
 TOY = {"layers": (1, 2), "configurations": (1, 2)}
 LENGTHS = (512, 1024, 2048, 4096)
 """Tokens of the text at which one and five configurations are compared."""
-PARTS = ("costs", "sharing")
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="run.py scaling", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling-cpu.json")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, to see that it works")
-    parser.add_argument("--only", choices=PARTS, help="measure one part, and keep the other of the file")
     options = parser.parse_args(arguments)
     os.environ[MEMORY_VARIABLE] = "100MB" if options.toy else _LIMIT
-    machine = environment()
-    earlier = json.loads(options.out.read_text(encoding="utf-8")) if options.only else {"measured_on": {}}
-    content: dict[str, Any] = {"benchmark": "scaling", "measured_on": earlier["measured_on"]}
-    for section, measure in zip(PARTS, (_costs, _sharing), strict=True):
-        if options.only in (None, section):
-            content[section] = measure(options.toy)
-            content["measured_on"][section] = {"hardware": machine.hardware, "versions": machine.versions}
-        else:
-            content[section] = earlier[section]
-    write_json(options.out, content)
+    write_results(options.out, "scaling", {"costs": _costs(options.toy), "sharing": _sharing(options.toy)})
 
 
 def _costs(toy: bool) -> dict[str, Any]:
     """Return seconds and exponents against every size."""
     base = Case(layers=1, hidden=256, tokens=512) if toy else Case()
-    measured: dict[Case, dict[str, float]] = {}
     results: dict[str, Any] = {}
     for name, sizes in (TOY if toy else SIZES).items():
-        times = []
-        for size in sizes:
-            case = replace(base, **{name: size})
-            if case not in measured:
-                measured[case] = _measure(case)
-            times.append(measured[case])
-            print(f"{name} {size}: " + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in times[-1].items()))
+        seconds = [_measure(replace(base, **{name: size})) for size in sizes]
         exponents = {
-            stage: _exponent(sizes, [seconds_by_stage[stage] for seconds_by_stage in times]) for stage in times[0]
+            stage: float(np.polyfit(np.log(sizes), np.log([times[stage] for times in seconds]), 1)[0])
+            for stage in seconds[0]
         }
         print(f"{name}: " + ", ".join(f"{stage} ~ {name}^{exponent:.2f}" for stage, exponent in exponents.items()))
-        results[name] = {"sizes": sizes, "seconds": times, "exponents": exponents}
+        results[name] = {"sizes": sizes, "seconds": seconds, "exponents": exponents}
     return results
 
 
@@ -148,29 +120,27 @@ def _sharing(toy: bool) -> dict[str, Any]:
     shape = SHAPES["toy" if toy else "1.1b"]
     rows = []
     for tokens in LENGTHS[:1] if toy else LENGTHS:
-        one, five = (_configurations(shape, tokens, count) for count in (1, 5))
-        met = "met" if five / one <= _MOST else "MISSED"
-        print(f"{tokens} tokens: five {five:.0f} s, one {one:.0f} s: {five / one:.2f}, at most {_MOST} {met}")
+        seconds = []
+        for count in (1, 5):
+            with _fresh_model(shape) as source:
+                start = time.perf_counter()
+                _evaluate(source, NO_ROTATION, tokens, count)
+                seconds.append(time.perf_counter() - start)
+        one, five = seconds
+        print(f"{tokens} tokens: five {five:.0f} s, one {one:.0f} s: {five / one:.2f}, at most {_MOST}")
         rows.append({"tokens": tokens, "one_seconds": one, "five_seconds": five, "ratio": five / one})
     return {"at_most": _MOST, "lengths": rows}
 
 
 def _measure(case: Case) -> dict[str, float]:
-    with _fresh_model(case.config) as source:
+    heads = case.hidden // 64
+    with _fresh_model(llama(case.hidden, 3 * case.hidden, case.layers, heads, heads // 4, 8192)) as source:
         rotation = RotationSpec(text=TextSpec(tokens=case.tokens))
         start = time.perf_counter()
         Session().prepare(source, rotation, NullReporter())
         rotated = time.perf_counter()
         _evaluate(source, rotation, case.tokens, case.configurations)
         return {"rotation": rotated - start, "evaluation": time.perf_counter() - rotated}
-
-
-def _configurations(shape: dict[str, Any], tokens: int, count: int) -> float:
-    """Return the seconds of the dense model's fidelity pass with a number of gated configurations."""
-    with _fresh_model(shape) as source:
-        start = time.perf_counter()
-        _evaluate(source, NO_ROTATION, tokens, count)
-        return time.perf_counter() - start
 
 
 @contextmanager
@@ -203,46 +173,44 @@ def _evaluate(source: ModelSource, rotation: RotationSpec, tokens: int, configur
             raise RuntimeError(event.error)
 
 
-def _exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-
-
-@dataclass(frozen=True)
+@dataclass
 class ScalingStage:
     """A finished command."""
 
     name: str
-    seconds: float
-    peak_bytes: int
+    seconds: float = 0.0
+    """Sum over all attempts."""
+    peak_bytes: int = 0
     """Largest resident memory."""
-    anonymous_bytes: int
-    """Largest resident memory without pages of files."""
     kills: int = 0
-    """Number of kills; `seconds` is the sum over all attempts."""
 
 
 def main_real_size(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="run.py real-size", description=__doc__.splitlines()[0])
     parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("--folder", type=Path, help="the model's folder, written unless it is there; else temporary")
     parser.add_argument("--memory", help="limit, such as 8GB")
     parser.add_argument("--sparsity", action="append", help="instead of 25, 40, 50 and 65 %%; repeatable")
-    parser.add_argument("--decode", action="store_true", help="also time decoding")
     parser.add_argument("--kill-every", type=float, help="seconds after which a command is killed and started again")
     parser.add_argument("--out", type=Path, help="the file to write")
     options = parser.parse_args(arguments)
+    sparsities = options.sparsity or ["0.25", "0.4", "0.5", "0.65"]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = options.folder or Path(scratch) / options.shape
-        if not (folder / "model.safetensors.index.json").exists():
-            write_random_folder(SHAPES[options.shape], folder)
+        folder = Path(scratch) / options.shape
+        write_random_folder(SHAPES[options.shape], folder)
         size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
         variables = {"WINA_HOME": f"{scratch}/results", "WINA_DATABASE": f"{scratch}/results.sqlite"}
         variables |= {MEMORY_VARIABLE: options.memory} if options.memory else {}
-        stages = []
-        for name, words in _commands(folder, options.sparsity or SPARSITIES, options.decode):
-            stages.append(_run_through_kills(name, words, variables, options.kill_every or math.inf))
-            print(_line(stages[-1], size), flush=True)
-        divergences = _divergences(variables["WINA_DATABASE"])
+        gated = ["--rotation", "global", *(word for sparsity in sparsities for word in ("--sparsity", sparsity))]
+        stages = [
+            _run_through_kills(name, words, variables, options.kill_every or math.inf)
+            for name, words in (
+                ("rotate", ["rotate", str(folder), "--rotation", "global"]),
+                ("fidelity", ["eval", "--model", str(folder), *gated, *_FIDELITY]),
+                ("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]),
+            )
+        ]
+        with Store(variables["WINA_DATABASE"]) as store:
+            rows = store.metric_rows(MetricFilter())
     peak, seconds = max(stage.peak_bytes for stage in stages), sum(stage.seconds for stage in stages)
     content = {
         "setting": {
@@ -250,9 +218,9 @@ def main_real_size(arguments: Sequence[str]) -> None:
             "weights_bytes": size,
             "memory": options.memory,
             "kill_every": options.kill_every,
-            "sparsities": [float(sparsity) for sparsity in options.sparsity or SPARSITIES],
+            "sparsities": [float(sparsity) for sparsity in sparsities],
         },
-        "divergences": divergences,
+        "divergences": {f"{row.target_sparsity:g}": row.value for row in rows if row.metric == "kl"},
         "stages": [asdict(stage) for stage in stages],
         "seconds": seconds,
         "peak_bytes": peak,
@@ -263,62 +231,32 @@ def main_real_size(arguments: Sequence[str]) -> None:
     write_results(options.out or RESULTS / f"real-size-{'-'.join(filter(None, name_parts))}.json", "real-size", content)
 
 
-def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tuple[str, list[str]]]:
-    model, rotation = ["--model", str(folder)], ["--rotation", "global"]
-    sparsity_options = [word for sparsity in sparsities for word in ("--sparsity", sparsity)]
-    commands = [
-        ("rotate", ["rotate", str(folder), *rotation]),
-        ("fidelity", ["eval", *model, *rotation, *sparsity_options, *_FIDELITY]),
-    ]
-    if decode:
-        commands.append(("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]))
-    return commands
-
-
-def _line(stage: ScalingStage, size: int) -> str:
-    text = f"{stage.name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / size:.2f} of the weights"
-    return f"{text}, killed {stage.kills} times" if stage.kills else text
-
-
-def _divergences(database: str) -> dict[str, float]:
-    """Return the mean KL divergence of each sparsity that was measured."""
-    with Store(database) as store:
-        rows = store.metric_rows(MetricFilter())
-    return {f"{row.target_sparsity:g}": row.value for row in rows if row.metric == "kl"}
-
-
 def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str], kill_every: float) -> ScalingStage:
     """Run a command until it ends by itself; kill it after `kill_every` seconds, each time a quarter later."""
-    attempts: list[ScalingStage] = []
-    while not attempts or attempts[-1].kills:
-        # Later each time, so that a command whose least resumable work takes longer ends at last.
-        attempts.append(_run(name, words, variables, kill_every * 1.25 ** len(attempts)))
-    return ScalingStage(
-        name,
-        sum(attempt.seconds for attempt in attempts),
-        max(attempt.peak_bytes for attempt in attempts),
-        max(attempt.anonymous_bytes for attempt in attempts),
-        len(attempts) - 1,
-    )
+    stage = ScalingStage(name)
+    # Later each time, so that a command whose least resumable work takes longer ends at last.
+    while not _run(stage, words, variables, kill_every * 1.25**stage.kills):
+        stage.kills += 1
+    print(f"{name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / 1e9:.2f} GB, {stage.kills} kills", flush=True)
+    return stage
 
 
-def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after: float) -> ScalingStage:
-    """Run a command and follow its memory; raise RuntimeError if it fails.
+def _run(stage: ScalingStage, words: Sequence[str], variables: dict[str, str], kill_after: float) -> bool:
+    """Run a command, follow its memory and return whether it ended by itself; raise RuntimeError if it fails.
 
     After so many seconds it is killed, with its children.
     """
-    start, peak, anonymous, killed = time.perf_counter(), 0, 0, False
+    start, killed = time.perf_counter(), False
     # A file: nothing drains a pipe meanwhile, and a full one would stop the command.
     with tempfile.TemporaryFile() as output:
         command = [sys.executable, "-m", "wina_core.cli", *words]
         process = psutil.Popen(command, env=os.environ | variables, stdout=output, stderr=subprocess.STDOUT)
         while process.poll() is None:
-            family = [process]
+            family, resident = [process], 0
             with suppress(psutil.NoSuchProcess):
                 family += process.children(recursive=True)
-            resident = [_resident(member) for member in family]
-            peak = max(peak, sum(whole for whole, _ in resident))
-            anonymous = max(anonymous, sum(own_bytes for _, own_bytes in resident))
+                resident = sum(member.memory_info().rss for member in family)
+            stage.peak_bytes = max(stage.peak_bytes, resident)
             if time.perf_counter() - start > kill_after:
                 for member in reversed(family):
                     with suppress(psutil.NoSuchProcess):
@@ -326,17 +264,8 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
                 killed = process.wait() == -signal.SIGKILL
                 break
             time.sleep(_INTERVAL)
-        end = time.perf_counter()
+        stage.seconds += time.perf_counter() - start
         if process.returncode and not killed:
             output.seek(0)
             raise RuntimeError(output.read().decode(errors="replace")[-2000:])
-    return ScalingStage(name, end - start, peak, anonymous, kills=int(killed))
-
-
-def _resident(process: psutil.Process) -> tuple[int, int]:
-    """Return the resident bytes of a process, with and without pages of files; 0 once it has ended."""
-    try:
-        memory = process.memory_info()
-    except psutil.NoSuchProcess:
-        return 0, 0
-    return memory.rss, memory.rss - memory.shared
+    return not killed

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd  # noqa: F401 - not to be timed
-from comparing import Contender, TimingComparison, compare
+from comparing import Contender, TimingComparison, compare, ready
 from large_store import METRICS, fill
 from sqlalchemy import update
 
@@ -33,11 +33,11 @@ def measure(toy: bool) -> list[TimingComparison]:
         file = Path(folder) / "results.sqlite"
         with Store(file) as store:
             fill(store, _runs(runs))
-            plain = Contender("plain query", lambda: _ready(lambda: _expect(rows, store.metric_rows())))
+            plain = ready("plain query", lambda: _expect(rows, store.metric_rows()))
             ways = [
                 Contender("the first time", lambda: _anew(file, rows)),
-                Contender("again", lambda: _ready(lambda: _expect(rows, store.metrics())), 0.25),
-                Contender("one task", lambda: _ready(lambda: _expect(rows // 10, store.metrics(SOME))), 0.25),
+                ready("again", lambda: _expect(rows, store.metrics()), 0.25),
+                ready("one task", lambda: _expect(rows // 10, store.metrics(SOME)), 0.25),
                 Contender("one more", lambda: _one_more(store, rows), 0.5),
             ]
             setting: dict[str, float | int | str] = {"metrics": rows, "runs": runs, "threads": 1}
@@ -57,11 +57,6 @@ def _runs(count: int) -> list[RunSpec]:
 def _expect(count: int, rows: Sized) -> None:
     if len(rows) != count:
         raise RuntimeError(f"{len(rows)} rows were listed, not {count}")
-
-
-@contextmanager
-def _ready(work: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    yield work
 
 
 @contextmanager

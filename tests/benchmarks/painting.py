@@ -6,17 +6,9 @@ the figures below and the profile beside, and the repaint, into memory (offscree
 Expected before it was measured: about 4 ms for the tables and the edit, 2 ms for a cell, and up to 15 ms for drawing
 seven lines anew, so that the profile was to be what takes the longest. The peer is the same stroke on 8 layers.
 
-Measured first: 33 ms in the median and 52 ms in the 95th percentile, half of it for the profile and a third for
-counting operations. Three rounds of changes followed: lines that did not change stay as they are, and are painted
-from pictures; operations are counted in tables (0.7 ms in the median, 8.9 before); the page is not laid out anew for
-equal texts; jagged lines are painted in pieces, handed to Qt as one array; pens stay when points move alone.
-
 The stored results are of a quiet machine. 95 % of the steps take at most 10.3 ms for a brush, 13.7 for a line, 13.7
 with a jagged plan; with the budget kept 17.7 (13.8 in the median), 20.2 with a jagged plan, 24.1 on the large page.
-So all but the last three keep the frame: with the budget kept, all seven lines change in every step. Since they were
-stored, plain cells are painted from pictures of them, and names of lines that come to coincide do not resize the plot,
-which drew all of it anew in a third of the steps. Lines are no longer painted from pictures of them: where all seven
-change, that took 1.5 ms of 14 on the large page, and saved 0.5 ms where one does.
+So all but the last three keep the frame: with the budget kept, all seven lines change in every step.
 """
 
 import itertools
@@ -43,15 +35,14 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
-from wina_core.records import CalibrationRecord, LayerRecord, ModelShape, ModelSummary
-from wina_core.specs import CalibrationSpec, ModelSource
+from tests.wina_app.stored_runs import PROJECTIONS, SOURCE, summary
+from wina_core.records import CalibrationRecord, LayerRecord
+from wina_core.specs import CalibrationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 Step = tuple[float, float]
 """Wall seconds, and seconds of the main thread on a processor."""
 FRAME_MS = 1000 / 60
-PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
-COUNTS = (65536, 16384, 16384, 65536, 172032, 172032, 172032)
 STEPS = 60
 """Of a stroke: there and back over the visible cells, with a target that differs from step to step."""
 
@@ -126,15 +117,15 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     apply_stylesheet(page)
     page.resize(*stroke.size)
     page.show()
-    source, summary = _model(stroke.layers)
+    model = summary(stroke.layers)
     if not known:
         record, configuration = _curves(stroke.layers), (workspace.rotation, workspace.method)
         store.write(
-            lambda opened: opened.record_calibration(source, *configuration, CalibrationSpec(), record), _refuse
+            lambda opened: opened.record_calibration(SOURCE, *configuration, CalibrationSpec(), record), _refuse
         )
-    workspace.set_model(source, summary)
+    workspace.set_model(SOURCE, model)
     if stroke.jagged:
-        workspace.set_plan(_jagged(summary.layout))
+        workspace.set_plan(_jagged(model.layout))
     wait(app, lambda: page.figures.text("predicted") != "\N{EN DASH}", longest_s=60.0, pause_s=0.001)
     if stroke.keep:
         page.editor.keep.click()
@@ -232,22 +223,3 @@ def _jagged(layout: PlanLayout) -> SparsityPlan:
     cells = np.random.default_rng(0).permutation(layout.layers * len(PROJECTIONS)).reshape(layout.layers, -1)
     rows = tuple(map(tuple, (0.2 + 0.6 * cells / cells.size).tolist()))
     return SparsityPlan(layout=layout, sparsity=rows, provenance="edited")
-
-
-def _model(layers: int) -> tuple[ModelSource, ModelSummary]:
-    """A model that nobody has, of the demo model's sizes."""
-    layout = PlanLayout(projections=PROJECTIONS, parameters=(COUNTS,) * layers)
-    gated = layers * sum(COUNTS)
-    shape = ModelShape(
-        layout=layout, inputs=((256, 256, 256, 256, 256, 256, 672),) * layers, fused=False, hidden_size=256, heads=8,
-        kv_heads=2, head_dim=32, rotary_dim=32, windows=(None,) * layers, head_weights=1 << 20, further_weights=0,
-        embedding_row=256, rms_norm_inputs=256 * (2 * layers + 1), layer_norm_inputs=0,
-        norm_weights=256 * (2 * layers + 1), biases=0, dtype="bfloat16",
-    )  # fmt: skip
-    source = ModelSource(location="synthetic", fingerprint="0")
-    return source, ModelSummary(
-        location=source.location, fingerprint=source.fingerprint, architecture="LlamaForCausalLM", family="llama",
-        layout=layout, hidden_size=256, intermediate_size=672, heads=8, kv_heads=2, head_dim=32, vocabulary=4096,
-        context=512, tied_embeddings=True, dtype="bfloat16", parameters=gated + (1 << 20), gated_parameters=gated,
-        memory_bytes=2 * (gated + (1 << 20)), shape=shape,
-    )  # fmt: skip

@@ -1,6 +1,5 @@
 """Splits depend on names alone and share no paragraph."""
 
-import pytest
 from demo_model import corpus
 from demo_model.corpus import Document
 
@@ -15,19 +14,6 @@ def test_split_of_known_names_never_changes() -> None:
     assert corpus.split_of("typing.py") == "heldout"
     assert corpus.split_of("difflib.py") == "validation"
     assert corpus.split_of("argparse.py") == "train"
-
-
-@pytest.mark.nightly  # building the splits takes seconds, and the library seldom changes
-def test_the_standard_library_splits_in_sensible_shares(splits: dict[corpus.Split, list[Document]]) -> None:
-    size = {split: sum(len(d.text) for d in documents) for split, documents in splits.items()}
-    assert size["train"] > 5e6
-    assert size["heldout"] > 0.02 * size["train"]
-    assert size["validation"] > 0.01 * size["train"]
-    names = [document.name for documents in splits.values() for document in documents]
-    assert len(names) == len(set(names))
-    assert any(name.startswith("topics/") for name in names)
-    assert not [n for n in names if n.startswith(("encodings/", "test/", "site-packages/", "_sysconfigdata"))]
-    assert not [n for n in names if "/tests/" in n]
 
 
 def test_a_shared_paragraph_stays_only_in_the_text_that_is_measured_on() -> None:

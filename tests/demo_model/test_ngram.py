@@ -35,13 +35,3 @@ def test_beats_uniform_and_lower_orders_on_fresh_text(text: np.ndarray) -> None:
     bigram = NGram.fit(train, 5, 2).bits(fresh)
     assert bigram < 0.7 * unigram
     assert unigram < 1.01 * uniform
-
-
-def test_long_orders_degrade_gracefully_where_data_is_thin(text: np.ndarray) -> None:
-    train, fresh = text[:2000], text[2000:]
-    assert NGram.fit(train, 5, 5).bits(fresh) < 1.15 * NGram.fit(train, 5, 2).bits(fresh)
-
-
-def test_refuses_what_does_not_fit_its_integers() -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        NGram.fit(np.array([1, 2, 3]), 10_000, 5)

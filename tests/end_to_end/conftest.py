@@ -11,7 +11,7 @@ from wina_app.services.settings import Preferences, Settings, appearance_of
 from wina_app.services.threads import EngineThread
 from wina_app.style.theme import apply_theme
 
-from tests.end_to_end.devices import Devices, SimulatedDevices, XDevices
+from tests.end_to_end.hands import Devices, SimulatedDevices, XDevices
 from tests.wina_app.conftest import close, home, nothing_left_behind, stall_watchdog
 from tests.wina_app.lent_engine import LentEngine, lent_engine
 from tests.wina_app.stall_watchdog import StallWatchdog

@@ -2,16 +2,17 @@
 Tab, arrows and the palette."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialog, QLineEdit
 from wina_app.application import Application
 from wina_app.widgets.controls import CollapsibleSection
 
-from tests.end_to_end.devices import Devices
-from tests.end_to_end.hands import Keyboard, Script, Seen, plain
+from tests.end_to_end.hands import Devices, Keyboard, Script, Seen, plain
+from wina_core.files.paths import resources_folder
 
 DOCUMENTS = 8
 """Of each task: enough for standard errors, few enough for seconds."""
@@ -63,6 +64,10 @@ class FirstUse:
         page = self.pages[key]
         yield Seen(f"the {key} page is shown", lambda: self.window.current_page is page and page.isVisible())
         self.take_picture(key)
+        texts = [plain(button.text()) for button in page.findChildren(QAbstractButton)]
+        for label in labels_in_guide(page.title):
+            pattern = re.compile(re.escape(label) + r"( \d.*)?")  # some count what they start
+            assert any(map(pattern.fullmatch, texts)), f"{key} has no button {label}, which the guide names: {texts}"
         assert page.message.isHidden(), f"the {key} page says: {page.message.label.text()}"
         assert self.window.message.isHidden(), self.window.message.label.text()
 
@@ -256,3 +261,10 @@ class FirstUse:
         self.keys("Ctrl+A")
         self.type("import os")
         yield Seen("it is typed", lambda: prompt.toPlainText() == "import os", prompt.toPlainText)
+
+
+def labels_in_guide(title: str) -> list[str]:
+    """Return the labels in bold at the beginning of the entries of a page's section in the guide."""
+    text = (resources_folder() / "guide" / "pages.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return re.findall(r"- \*\*([^*]+)\*\*", " ".join(parts[parts.index(title) + 1].split()))

@@ -1,33 +1,119 @@
-"""A person who works with the window by the keyboard alone, or by the mouse alone, and looks whether it was understood.
+"""A person who works with the window by the keyboard alone and looks whether it was understood.
 
 What is done is written as generators. They yield what has to be seen before they go on, and `carry_out` goes on with
-them from a timer, so that they work on in dialogs that have an event loop of their own.
+them from a timer, so that they work on in dialogs that have an event loop of their own. Devices never wait: what a key
+sets off may open such a dialog.
 """
 
+import subprocess
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from PySide6.QtCore import QObject, QPoint, QTimer
+from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QAbstractItemView,
-    QAbstractScrollArea,
     QApplication,
     QComboBox,
-    QScrollArea,
     QSpinBox,
-    QStyle,
-    QStyleOptionButton,
     QWidget,
 )
 from wina_app.window.command_palette import CommandPalette
 
-from tests.end_to_end.devices import Devices, window_at
+_BETWEEN_MS = 3
+"""From one key or click to the next."""
+_X_NAMES = {"Space": "space", "Enter": "KP_Enter", "PgUp": "Prior", "PgDown": "Next", "Esc": "Escape"}
+
+
+class Devices(Protocol):
+    """What a person's hands are on."""
+
+    def keys(self, sequence: str) -> None:
+        """Press keys together, named as in "Ctrl+K"."""
+
+    def type(self, text: str) -> None:
+        """Type ASCII letters and signs."""
+
+    def busy(self) -> bool:
+        """Whether something is still on its way."""
+
+
+class SimulatedDevices:
+    """Hands events to Qt where its platform would: windows, focus and popups find their receivers themselves."""
+
+    def __init__(self) -> None:
+        self._queue: list[Callable[[], object]] = []
+
+    def keys(self, sequence: str) -> None:
+        (key,) = (combination for combination in QKeySequence(sequence))
+        self._later(lambda: QTest.keyClick(QGuiApplication.focusWindow(), key.key(), key.keyboardModifiers()))
+
+    def type(self, text: str) -> None:
+        for letter in text:
+            self._later(lambda letter=letter: QTest.keyClick(QGuiApplication.focusWindow(), ord(letter)))
+
+    def busy(self) -> bool:
+        return bool(self._queue)
+
+    def _later(self, do: Callable[[], object]) -> None:
+        self._queue.append(do)
+        if len(self._queue) == 1:
+            QTimer.singleShot(_BETWEEN_MS, self._act)
+
+    def _act(self) -> None:
+        window = QGuiApplication.focusWindow()
+        if window is None or not window.isVisible():  # without a display nobody gives it on when a popup closes
+            next(one for one in reversed(QGuiApplication.topLevelWindows()) if one.isVisible()).requestActivate()
+            QTimer.singleShot(_BETWEEN_MS, self._act)
+            return
+        more = len(self._queue) > 1
+        do = self._queue.pop(0)
+        do()  # the last may open a dialog, and return once that is closed
+        if more:
+            QTimer.singleShot(_BETWEEN_MS, self._act)
+
+
+class XDevices:
+    """Has the X server make the events, which take their way by the window manager; one xdotool after the other."""
+
+    def __init__(self) -> None:
+        self._queue: list[list[str]] = []
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def keys(self, sequence: str) -> None:
+        *held, key = sequence.split("+")
+        self._do(
+            "key", "+".join([*(name.lower() for name in held), _X_NAMES.get(key, key if len(key) > 1 else key.lower())])
+        )
+
+    def type(self, text: str) -> None:
+        self._do("type", "--delay", "4", "--", text)
+
+    def busy(self) -> bool:
+        if self._running is not None and self._running.poll() is None:
+            return True
+        if self._running is not None:
+            assert self._running.returncode == 0, f"xdotool failed: {self._running.args}"
+            self._running = None
+        if self._queue:
+            self._running = subprocess.Popen(["xdotool", *self._queue.pop(0)])
+        return self._running is not None or _is_handed_on()
+
+    def _do(self, *words: str) -> None:
+        self._queue.append(list(words))
+        self.busy()
+
+
+def _is_handed_on() -> bool:
+    """Whether the window manager is giving the keyboard from a window that was closed to another one."""
+    shown = any(window.isVisible() for window in QGuiApplication.topLevelWindows())
+    return shown and QApplication.activeWindow() is None
+
 
 PATIENCE_S = 300
 _LOOK_MS = 10
 _MOST_TABS = 120
-_HANDLE = 8
 
 
 class Seen(NamedTuple):
@@ -37,7 +123,6 @@ class Seen(NamedTuple):
     holds: Callable[[], bool]
     instead: Callable[[], object] = lambda: None
     """What is seen, for whoever reads that it was not."""
-    patience: float = PATIENCE_S
 
 
 Script: TypeAlias = Iterator[Seen]
@@ -70,7 +155,7 @@ class _Actor(QObject):
             if not self._devices.busy() and self._awaited.holds():
                 self._awaited, self._looks = next(self._script), 0
             self._looks += 1
-            assert self._looks < self._awaited.patience * 1000 / _LOOK_MS, self._told()
+            assert self._looks < PATIENCE_S * 1000 / _LOOK_MS, self._told()
         except StopIteration:
             self._end(None)
         except Exception as error:
@@ -87,25 +172,17 @@ class _Actor(QObject):
             open_.close()
 
 
-class Hands:
-    """Verbs that both have, in their own way."""
+class Keyboard:
+    """Verbs of a person who never points at anything."""
 
     def __init__(self, devices: Devices) -> None:
         self.devices = devices
-
-    def press(self, button: QAbstractButton) -> Script:
-        """Once it can be."""
-        raise NotImplementedError
 
     def tick(self, box: QAbstractButton, on: bool) -> Script:
         """Until it is so."""
         if box.isChecked() != on:
             yield from self.press(box)
             yield Seen(f"{name_of(box)} is {'on' if on else 'off'}", lambda: box.isChecked() == on)
-
-
-class Keyboard(Hands):
-    """Never points at anything."""
 
     def focus(self, widget: QWidget) -> Script:
         """Go there by Tab."""
@@ -158,65 +235,6 @@ class Keyboard(Hands):
         yield Seen(f"{name_of(box)} says {value}", lambda: box.value() == value)
 
 
-class Mouse(Hands):
-    """Never types anything."""
-
-    def click(self, widget: QWidget, place: QPoint | None = None) -> Script:
-        """In the middle, or where said, once that is neither hidden nor covered."""
-        where = widget.rect().center() if place is None else place
-        yield from self.reveal(widget, where)
-        held = widget.window()  # PySide forgets what it found in a window when it forgets the window
-        yield Seen(
-            f"{name_of(widget)} is not covered", lambda: uncovered(widget, where), lambda: covering(widget, where)
-        )
-        self.devices.click(widget.mapToGlobal(where))
-        del held
-
-    def press(self, button: QAbstractButton) -> Script:
-        """Where it can be pressed."""
-        yield Seen(f"{name_of(button)} can be used", lambda: button.isVisible() and button.isEnabled())
-        yield from self.click(button, _hit(button))
-
-    def reveal(self, widget: QWidget, place: QPoint | None = None) -> Script:
-        """Turn the wheel until that place of it, or its middle, is in view."""
-        yield Seen(f"{name_of(widget)} is shown", widget.isVisible)
-        place = widget.rect().center() if place is None else place
-        area = _scrolled_by(widget)
-        for _ in range(_MOST_TABS):
-            if area is None or (in_view(widget, place) and not at_edge(area, widget, place)):
-                break
-            above = widget.mapTo(area, place).y() < area.height() // 2
-            bar, before = area.verticalScrollBar(), area.verticalScrollBar().value()
-            self.devices.wheel(area.mapToGlobal(QPoint(4, area.height() // 2)), 1 if above else -1)
-            yield Seen(f"the wheel scrolls to {name_of(widget)}", lambda bar=bar, before=before: bar.value() != before)
-        assert in_view(widget, place), f"the wheel does not bring {name_of(widget)} into view"
-
-    def choose(self, box: QComboBox, text: str) -> Script:
-        """In its list."""
-        wanted = box.findText(text)
-        assert wanted >= 0, f"{text} is not offered by {name_of(box)}"
-        yield from self.click(box)
-        yield Seen(f"{name_of(box)} shows its list", lambda: box.view().isVisible())
-        yield from self.pick(box.view(), wanted)
-        yield Seen(f"{name_of(box)} says {text}", lambda: box.currentText() == text)
-
-    def pick(self, view: QAbstractItemView, row: int) -> Script:
-        """A line of a list."""
-        index, port = view.model().index(row, 0), view.viewport()
-        for _ in range(_MOST_TABS):
-            area, bar, before = view.visualRect(index), view.verticalScrollBar(), view.verticalScrollBar().value()
-            if port.rect().contains(area.center()):
-                break
-            self.devices.wheel(port.mapToGlobal(port.rect().center()), 1 if area.top() < 0 else -1)
-            yield Seen("the wheel scrolls", lambda bar=bar, before=before: bar.value() != before)
-        for place in (
-            port.rect().center(),
-            view.visualRect(index).center(),
-        ):  # a list that just opened waits for a move
-            self.devices.move(port.mapToGlobal(place))
-        yield from self.click(port, QPoint(view.visualRect(index).left() + 24, view.visualRect(index).center().y()))
-
-
 def name_of(widget: QWidget | None) -> str:
     """For a person who reads why a test failed."""
     return (
@@ -237,47 +255,3 @@ def in_view(widget: QWidget, place: QPoint) -> bool:
             return False
         around = None if around.isWindow() else around.parentWidget()
     return widget.isVisible()
-
-
-def at_edge(area: QAbstractScrollArea, widget: QWidget, place: QPoint) -> bool:
-    """Whether the handle between a dock and the page, which is wider than it looks, may lie over that place, and the
-    wheel can bring it away from there."""
-    if widget.isWindow() or widget is area.viewport():
-        return False
-    y, bar = widget.mapTo(area, place).y(), area.verticalScrollBar()
-    if y < _HANDLE:
-        return bar.value() > bar.minimum()
-    return y > area.height() - _HANDLE and bar.value() < bar.maximum()
-
-
-def uncovered(widget: QWidget, place: QPoint) -> bool:
-    """Whether a click there would be the widget's."""
-    found = _widget_at(widget.mapToGlobal(place))
-    return found is not None and (found is widget or widget.isAncestorOf(found))
-
-
-def covering(widget: QWidget, place: QPoint) -> str:
-    """What a click there would hit."""
-    return name_of(_widget_at(widget.mapToGlobal(place)))
-
-
-def _widget_at(place: QPoint) -> QWidget | None:
-    window = window_at(place)
-    found = next((one for one in QApplication.topLevelWidgets() if one.windowHandle() is window), None)
-    return found and (found.childAt(found.mapFromGlobal(place)) or found)
-
-
-def _scrolled_by(widget: QWidget) -> QAbstractScrollArea | None:
-    parent = None if widget.isWindow() else widget.parentWidget()
-    while parent is not None and not isinstance(parent, QScrollArea):
-        parent = None if parent.isWindow() else parent.parentWidget()  # a list that dropped down is a window of its own
-    return parent
-
-
-def _hit(button: QAbstractButton) -> QPoint:
-    """The middle of what can be hit of it, which of a check box is its mark and text."""
-    option = QStyleOptionButton()
-    option.initFrom(button)
-    if button.isCheckable() and button.metaObject().className() == "QCheckBox":
-        return button.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, button).center()
-    return button.rect().center()

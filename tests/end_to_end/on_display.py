@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
 from wina_app.services.threads import EngineThread
 
-from tests.end_to_end.devices import XDevices
+from tests.end_to_end.hands import XDevices
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
 

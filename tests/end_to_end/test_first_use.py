@@ -14,9 +14,8 @@ import pytest
 from PySide6.QtGui import QImage
 from wina_app.application import Application
 
-from tests.end_to_end.devices import Devices
 from tests.end_to_end.first_use import FirstUse
-from tests.end_to_end.hands import carry_out
+from tests.end_to_end.hands import Devices, carry_out
 from tests.end_to_end.screen import LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
@@ -77,7 +76,7 @@ def test_the_same_on_a_display_with_a_window_manager(tmp_path: Path, scale: floa
     if not ON_SCREEN:
         pytest.skip(f"needs {', '.join(MISSING or PROGRAMS)} on Linux")
     here = Path(__file__).parent
-    tests = [f"{here / 'test_first_use.py'}::test_the_first_use", here / "on_display.py", here / "test_guide.py"]
+    tests = [f"{here / 'test_first_use.py'}::test_the_first_use", here / "on_display.py"]
     options = ["-qs", "--durations=9", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", tmp_path / "x"]
     with display(tmp_path / "display.log", scale) as name:
         environment = os.environ | {"DISPLAY": name, "WINA_TEST_DISPLAY": name, "QT_QPA_PLATFORM": "xcb"}

@@ -3,8 +3,6 @@
 Refusals, cancellations and idle connections are tested without a server, in wina_core/compute/serving.
 """
 
-import json
-import shutil
 import socket
 import threading
 import time
@@ -21,8 +19,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import wina_core.hf  # noqa: F401
 from tests.end_to_end.serving import Server, serving, sparse_folder
 from tests.wina_core.tiny import tiny_folder
-from wina_core.compute.serving.server import load_served
-from wina_core.errors import WinaError
 
 openai = pytest.importorskip("openai", reason="needs the extra serve")
 for _name in ("fastapi", "uvicorn"):
@@ -89,20 +85,6 @@ def test_sampling_follows_its_seed(client: Any) -> None:
     texts = [complete(client, temperature=2.0, seed=seed).choices[0].text for seed in (1, 1, 2)]
     assert (texts[0] == texts[1], texts[0] == texts[2]) == (True, False)
     assert complete(client, temperature=1e-300).choices[0].text == complete(client).choices[0].text
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [({"num_hidden_layers": 900}, "describes 900 layers, but its section"), ({"vocab_size": "x"}, "vocab_size is 'x'")],
-)
-def test_a_config_that_was_edited_by_hand_is_refused(
-    folder: Path, tmp_path: Path, change: dict[str, Any], sentence: str
-) -> None:
-    edited = shutil.copytree(folder, tmp_path / "edited")
-    config = json.loads((edited / "config.json").read_text())
-    (edited / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(WinaError, match=sentence):
-        load_served(edited, "cpu", "auto")
 
 
 def leave_within_a_request(address: str) -> None:

@@ -34,9 +34,3 @@ def test_ziglang_is_required_where_nothing_else_compiles(
     native = hook.NativeKernels()
     native._build_module = lambda: SimpleNamespace(library=lambda: library, compiler=lambda: compiler)
     assert native.dependencies() == expected
-
-
-def test_the_hook_loads_the_build_of_this_checkout(hook: ModuleType) -> None:
-    native = hook.NativeKernels()
-    native.root = str(ROOT)
-    assert native._build_module().library().parent.name == "built"

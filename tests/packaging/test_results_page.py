@@ -94,9 +94,3 @@ def test_the_front_has_the_runs_that_no_other_beats_in_both_mean_and_net_sparsit
         "| small | wina | none | 50 % | 50.0 | 70.0 |",
         "| small | teal | none | 65 % | 60.0 | 50.0 |",
     ]
-
-
-def test_the_files_of_real_models_alone_have_scores_of_tasks():
-    assert set(results_page.SCORES) < set(results_page.metrics_of("real-commonsense"))
-    assert not set(results_page.SCORES) & set(results_page.metrics_of("demo-methods"))
-    assert "bits_read" in results_page.metrics_of("demo-worth")

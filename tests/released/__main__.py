@@ -8,7 +8,6 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,31 +16,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pyt
 import torch  # noqa: E402
 
 from tests.released import readings, real_model  # noqa: E402
-from tests.released.readings import Outcome  # noqa: E402
-from tests.released.samples import MODELS, random_text, sample  # noqa: E402
 from wina_core.specs import TextSpec  # noqa: E402
 
 HEADER = ("Method", "Reading", "Source", "Models", "Largest difference", "Masks equal")
-
-
-def _row(method: str, reading: str, source: str, models: str, measure: Callable[[], tuple[str, str]]) -> None:
-    try:
-        difference, masks = measure()
-    except Exception as error:  # the table shows what the project lacks
-        difference, masks = f"{type(error).__name__}: {str(error).splitlines()[0]}", "-"
-    print(f"| {method} | {reading} | {source} | {models} | {difference} | {masks} |", flush=True)
-
-
-def _logits(outcomes: Callable[[], list[Outcome]]) -> Callable[[], tuple[str, str]]:
-    def measure() -> tuple[str, str]:
-        worst = readings.worst(outcomes())
-        return f"{worst.difference:.1e}", worst.masks
-
-    return measure
-
-
-def _number(values: Callable[[], list[float]], unit: str) -> Callable[[], tuple[str, str]]:
-    return lambda: (f"{max(values()):.1e} ({unit})", "-")
 
 
 def main() -> None:
@@ -67,48 +44,21 @@ def main() -> None:
 
 
 def print_readings() -> None:
-    """Print the table."""
+    """Print the table; a comparison that fails shows its error, since the table shows what the project lacks."""
     with tempfile.TemporaryDirectory() as folder:
-        text = random_text(Path(folder), tokens=256)
-        Path(folder, "short").mkdir()
-        short = random_text(Path(folder, "short"), tokens=64, sequence=32)
-        models = {name: sample(name) for name in MODELS}
-        everyone = ", ".join(models)
+        texts = readings.texts(Path(folder))
         print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
-        for each in readings.READINGS:
-            measure = _logits(lambda each=each: [readings.compare(each, model, text) for model in models.values()])
-            _row(each.method, each.label, each.source, everyone, measure)
-        for each in readings.THRESHOLDS:
-            errors = _number(
-                lambda each=each: [readings.threshold_error(each, model, text) for model in models.values()],
-                "relative, of thresholds",
-            )
-            _row(each.method, f"{each.label}, against exact quantiles", each.source, everyone, errors)
-        code = readings.TRANSFORM_CODE
-        dense = _logits(lambda: [readings.compare_transform(name, text) for name in models])
-        _row("transform", "published, logits of the dense model", code, everyone, dense)
-        for variant in ("as_released", "paper"):
-            gated = _logits(lambda it=variant: [readings.compare_transformed(name, text, it) for name in models])
-            _row("wina + transform", variant.replace("_", " "), code, everyone, gated)
-        for folded, label in ((True, "merged, gains folded"), (False, "its evaluation code, gains kept")):
-            rotated = _logits(lambda it=folded: [readings.compare_larosa(name, text, folded=it) for name in models])
-            _row("larosa", label, readings.LAROSA_CODE, everyone, rotated)
-        for policy in readings.PREFIXES:
-            prefix = _logits(
-                lambda it=policy: [
-                    readings.compare_prefix(it, models["llama-gqa"], tokens) for tokens in readings.PROMPTS
-                ]
-            )
-            _row("dense prefix", policy, "see recomputed/selections.py", "llama-gqa", prefix)
-        for by, file in (
-            ("wina", "microsoft/wina: wina/greedyopt.py"),
-            ("teal", "FasterDecoding/TEAL: teal/greedyopt.py"),
-        ):
-            names = [name for name, search in readings.GREEDY if search == by]
-            plans = _number(
-                lambda by=by, names=names: [readings.compare_greedy(it, by, short) for it in names], "of plans"
-            )
-            _row("greedy", f"as released by {by.upper()}", file, ", ".join(names), plans)
+        for row in readings.COMPARISONS:
+            try:
+                worst = readings.worst(row.measure(name, texts) for name in row.models)
+                cells = (
+                    (f"{worst.difference:.1e} ({row.unit})", "-")
+                    if row.unit
+                    else (f"{worst.difference:.1e}", worst.masks)
+                )
+            except Exception as error:
+                cells = f"{type(error).__name__}: {str(error).splitlines()[0]}", "-"
+            print(f"| {' | '.join((row.method, row.label, row.source, ', '.join(row.models), *cells))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 import pytest
 
-from tests.released.samples import MODELS, Sample, sample
+from tests.released.readings import Texts, shared_sample, texts
+from tests.released.samples import MODELS, Sample
 
 
-@pytest.fixture(scope="module")
-def samples() -> dict[str, Sample]:
-    return {name: sample(name) for name in MODELS}
+@pytest.fixture(scope="module", name="texts")
+def texts_of_all(tmp_path_factory: pytest.TempPathFactory) -> Texts:
+    return texts(tmp_path_factory.mktemp("texts"))
 
 
 @pytest.fixture(params=MODELS)
-def model(request: pytest.FixtureRequest, samples: dict[str, Sample]) -> Sample:
-    return samples[request.param]
+def model(request: pytest.FixtureRequest) -> Sample:
+    return shared_sample(request.param)

@@ -1,9 +1,11 @@
 """Every method and reading, the fields that request it from the project, and how far the project is from the oracle."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +25,7 @@ from tests.released.recomputed import (
     Weights,
     Wina,
 )
-from tests.released.samples import MODELS, Sample, difference, sample
+from tests.released.samples import MODELS, Sample, difference, random_text, sample
 from tests.wina_core.tiny import tiny_tokens
 from wina_core.compute.allocation import allocate
 from wina_core.compute.calibration import Calibration, calibrate
@@ -242,9 +244,10 @@ def gated_outcome(
     return Outcome(difference(found, expected), _equal(measured, _expected(gate, sample.weights.cells)))
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the largest difference of several comparisons, and whether all counts agree."""
-    return Outcome(max(each.difference for each in outcomes), all(each.counts_equal for each in outcomes))
+    differences, equal = zip(*((outcome.difference, outcome.counts_equal) for outcome in outcomes), strict=True)
+    return Outcome(max(differences), all(equal))
 
 
 def compare(reading: Reading, sample: Sample, text: TextSpec) -> Outcome:
@@ -347,7 +350,6 @@ class Greedy:
         }
 
 
-@cache
 def greedy(name: str, by: str, text: TextSpec) -> Greedy:
     """Run the oracle's search of one repository, with the project's thresholds below 1 and exact ones from there."""
     model = sample(name)
@@ -367,15 +369,14 @@ def greedy(name: str, by: str, text: TextSpec) -> Greedy:
     return Greedy(model, method, AllocatorSpec.model_validate(fields), calibration, search, rows)
 
 
-def compare_greedy(name: str, by: str, text: TextSpec) -> float:
-    """Return the largest difference of the plans of one model over all BUDGETS."""
-    case = greedy(name, by, text)
-    return max(largest_gap(case.found(budget), case.expected(budget)) for budget in BUDGETS[by])
-
-
-def largest_gap(found: Mapping[Cell, float], expected: Mapping[Cell, float]) -> float:
-    """Return the largest difference of two plans; what overshoots 1 counts as the most a plan may hold, 0.99."""
-    return max(abs(min(found[cell], 0.99) - min(expected[cell], 0.99)) for cell in expected)
+def compare_greedy(name: str, by: str, text: TextSpec) -> Outcome:
+    """Return the largest difference of the plans of one model over all BUDGETS; what overshoots 1 counts as the most a
+    plan may hold, 0.99."""
+    case, gaps = greedy(name, by, text), []
+    for budget in BUDGETS[by]:
+        found, expected = case.found(budget), case.expected(budget)
+        gaps += [abs(min(found[cell], 0.99) - min(expected[cell], 0.99)) for cell in expected]
+    return Outcome(max(gaps), True)
 
 
 # ---- thresholds --------------------------------------------------------------------------------------------------
@@ -395,7 +396,7 @@ def _scored_inputs(model: Sample, text: TextSpec, gate: Gate) -> dict[Cell, Tens
     return scores
 
 
-def threshold_error(reading: Reading, model: Sample, text: TextSpec) -> float:
+def threshold_error(reading: Reading, model: Sample, text: TextSpec) -> Outcome:
     """Return the largest relative difference between the project's thresholds and the exact quantiles."""
     plan = table(model, reading, PLANS[2])
     calibration = calibrated(model, reading.method_spec, text, plan)
@@ -407,7 +408,7 @@ def threshold_error(reading: Reading, model: Sample, text: TextSpec) -> float:
         abs(gate.thresholds[cell] / exact(scores, dropped(gate, *cell)) - 1)
         for cell, scores in _scored_inputs(model, text, gate).items()
     ]
-    return max(errors)
+    return Outcome(max(errors), True)
 
 
 # ---- dense prefixes ----------------------------------------------------------------------------------------------
@@ -418,23 +419,97 @@ PREFIXES: Mapping[str, tuple[Callable[[int], int], float]] = {
     "R-Sparse as released": (recomputed.rsparse_prefix, 0.9),
 }
 """Name of the project's policy -> the oracle's rule, and the fraction to take where the project has no such policy."""
-PROMPTS = (2, 24, 25, 101, 150)
+PROMPTS = (1, 2, 24, 25, 101, 150)
 """Tokens of the compared prompts."""
 
 
-def compare_prefix(policy: str, model: Sample, tokens: int) -> Outcome:
-    """Compare TEAL's gate at 50 % behind a released dense prefix."""
+def compare_prefix(policy: str, model: Sample) -> Outcome:
+    """Compare TEAL's gate at 50 % behind a released dense prefix, on PROMPTS."""
     rule, fraction = PREFIXES[policy]
+    # R-Sparse's code asserts that there is more than one token.
+    prompts = PROMPTS[1:] if policy == "R-Sparse as released" else PROMPTS
     gate = Gate(model.weights, dict.fromkeys(model.weights.cells, 0.5), prefix=rule)
-    return gated_outcome(
-        model,
-        gate,
-        MethodSpec(name="teal"),
-        UniformSparsity(sparsity=0.5),
-        ids=tiny_tokens(rows=2, length=tokens),
-        prefix=PREFILL_POLICIES.get(policy, fraction),
+    return worst(
+        gated_outcome(
+            model,
+            gate,
+            MethodSpec(name="teal"),
+            UniformSparsity(sparsity=0.5),
+            ids=tiny_tokens(rows=2, length=tokens),
+            prefix=PREFILL_POLICIES.get(policy, fraction),
+        )
+        for tokens in prompts
     )
 
 
-MODEL_NAMES = tuple(MODELS)
-THRESHOLDS = tuple(reading for reading in READINGS if reading.spec.get("selection") == "threshold")
+# ---- all comparisons ---------------------------------------------------------------------------------------------
+
+
+EFFECT = "its evaluation code, gains kept"
+"""The reading that the project does not have: its row shows the effect."""
+
+
+class Texts(NamedTuple):
+    """The texts of all comparisons; greedy searches read the short one."""
+
+    long: TextSpec
+    short: TextSpec
+
+
+def texts(folder: Path) -> Texts:
+    """Write the texts of all comparisons."""
+    (folder / "short").mkdir()
+    return Texts(random_text(folder, tokens=256), random_text(folder / "short", tokens=64, sequence=32))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row of the table."""
+
+    method: str
+    label: str
+    source: str
+    measure: Callable[[str, Texts], Outcome]
+    """Compares on the model of a name."""
+    models: tuple[str, ...] = tuple(MODELS)
+    unit: str = ""
+    """Unit of the difference, if it is not that of logits."""
+    limit: float = LIMIT
+
+
+def shared(compare_on: Callable[..., Outcome], *arguments: Any) -> Callable[[str, Texts], Outcome]:
+    """Return a measure on samples that comparisons share, since they do not change them."""
+    return lambda name, texts: compare_on(*arguments, shared_sample(name), texts.long)
+
+
+shared_sample = cache(sample)
+_LONG: dict[tuple[str, str, str], Callable[[str, TextSpec], Outcome]] = {
+    ("transform", "published, logits of the dense model", TRANSFORM_CODE): compare_transform,
+    ("wina + transform", "as released", TRANSFORM_CODE): partial(compare_transformed, variant="as_released"),
+    ("wina + transform", "paper", TRANSFORM_CODE): partial(compare_transformed, variant="paper"),
+    ("larosa", "merged, gains folded", LAROSA_CODE): compare_larosa,
+    ("larosa", EFFECT, LAROSA_CODE): partial(compare_larosa, folded=False),
+}
+"""Comparisons on a model of their own, which they rotate, by the long text."""
+
+
+def _comparisons() -> Iterator[Comparison]:
+    for each in READINGS:
+        yield Comparison(each.method, each.label, each.source, shared(compare, each))
+    for each in READINGS:
+        if each.spec.get("selection") == "threshold":
+            label, unit = f"{each.label}, against exact quantiles", "relative, of thresholds"
+            yield Comparison(each.method, label, each.source, shared(threshold_error, each), unit=unit, limit=0.01)
+    for (method, label, source), rotated in _LONG.items():
+        limit = math.inf if label == EFFECT else LIMIT
+        yield Comparison(method, label, source, lambda name, texts, it=rotated: it(name, texts.long), limit=limit)
+    for policy in PREFIXES:
+        prefix = lambda name, _, it=policy: compare_prefix(it, shared_sample(name))  # noqa: E731
+        yield Comparison("dense prefix", policy, "see recomputed/selections.py", prefix, ("llama-gqa",))
+    for by, file in (("wina", "microsoft/wina: wina/greedyopt.py"), ("teal", "FasterDecoding/TEAL: teal/greedyopt.py")):
+        plans = lambda name, texts, it=by: compare_greedy(name, it, texts.short)  # noqa: E731
+        models = tuple(name for name, search in GREEDY if search == by)
+        yield Comparison("greedy", f"as released by {by.upper()}", file, plans, models, unit="of plans")
+
+
+COMPARISONS = tuple(_comparisons())

@@ -44,18 +44,6 @@ _ROWS = 2
 
 
 @dataclass(frozen=True)
-class LayerOutcome:
-    """The comparison of one gated layer, all others dense."""
-
-    layer: int
-    inputs: float
-    """Largest difference of the residual stream before the layer, relative to its largest value."""
-    outputs: float
-    """The same of the stream after it."""
-    masks: "MaskOutcome"
-
-
-@dataclass(frozen=True)
 class MaskOutcome:
     """The comparison of masks, of the inputs that a matrix reads: its column is not zero.
 
@@ -67,6 +55,12 @@ class MaskOutcome:
     near_ties: int
     """Tokens whose last kept and first dropped scores are nearly equal, so that rounding may exchange the two."""
     inputs: int
+
+    def plus(self, other: "MaskOutcome") -> "MaskOutcome":
+        """Return the sums of both."""
+        return MaskOutcome(
+            self.differing + other.differing, self.near_ties + other.near_ties, self.inputs + other.inputs
+        )
 
     def __str__(self) -> str:
         """Return one line."""
@@ -163,8 +157,14 @@ def rotate_by_oracle(sample: Sample) -> Weights:
     return recomputed.transform(sample.weights)
 
 
-def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, sparsity: float) -> LayerOutcome:
-    """Compare one gated layer of the rotated model, all other layers dense; `weights` are the oracle's rotated ones."""
+def compare_layer(
+    sample: Sample, weights: Weights, ids: Tensor, layer: int, sparsity: float
+) -> tuple[float, float, MaskOutcome]:
+    """Compare one gated layer of the rotated model, all other layers dense; `weights` are the oracle's rotated ones.
+
+    Return the largest differences of the residual stream before and after it, relative to its largest value, and those
+    of the masks.
+    """
     gate = WinaWithTies(weights, {(layer, name): sparsity for name in PROJECTIONS}, released=True)
     before = recomputed.layer_inputs(weights, sample.shape, ids, until=layer)[layer]
     after = recomputed.decoder_layer(weights.layers[layer], layer, sample.shape, before, gate)
@@ -182,44 +182,23 @@ def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, spa
             sample.logits(ids)
     finally:
         hook.remove()
-    return LayerOutcome(
-        layer,
-        inputs=difference(stream[0], before),
-        outputs=difference(stream[1], after),
-        masks=compare_masks(gate, inputs),
-    )
+    return difference(stream[0], before), difference(stream[1], after), compare_masks(gate, inputs)
 
 
-@dataclass(frozen=True)
-class ModelOutcome:
-    """The comparison of the whole gated model."""
-
-    logits: float
-    """Largest difference, relative to the largest logit."""
-    masks: MaskOutcome
-    expected: Divergence
-    """The oracle's KL from its dense model."""
-    found: Divergence
-    """The project's KL from its dense model, before the rotation."""
-
-
-def compare_model(sample: Sample, weights: Weights, dense: Tensor, ids: Tensor, sparsity: float) -> ModelOutcome:
-    """Compare the rotated model with all layers gated; `dense` are the project's logits before the rotation."""
-    logits, masks, expected, found = 0.0, [], [], []
-    layout = sample.loaded.view.layout
-    plan = SparsityPlan(layout=layout, sparsity=((sparsity,) * len(layout.projections),) * layout.layers)
-    with attach(sample.loaded, PUBLISHED, plan), multiplied_inputs(sample) as inputs:
+def report_model(sample: Sample, weights: Weights, dense: Tensor, ids: Tensor, sparsity: float) -> None:
+    """Print the comparison of the rotated model with all layers gated; `dense` are the project's logits before."""
+    logits, masks, expected, found = 0.0, MaskOutcome(0, 0, 0), [], []
+    with attach(sample.loaded, PUBLISHED, UniformSparsity(sparsity=sparsity)), multiplied_inputs(sample) as inputs:
         for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True):
             gate = WinaWithTies(weights, dict.fromkeys(weights.cells, sparsity), released=True)
             theirs, ours = recomputed.forward(weights, sample.shape, rows, gate), sample.logits(rows)
             logits = max(logits, difference(ours, theirs))
-            masks.append(compare_masks(gate, inputs))
+            masks = masks.plus(compare_masks(gate, inputs))
             expected.append(divergence(original, theirs).rows)
             found.append(divergence(original, ours).rows)
-    counts = zip(*((each.differing, each.near_ties, each.inputs) for each in masks), strict=True)
-    return ModelOutcome(
-        logits, MaskOutcome(*map(sum, counts)), Divergence(torch.cat(expected)), Divergence(torch.cat(found))
-    )
+    oracle, project = Divergence(torch.cat(expected)), Divergence(torch.cat(found))
+    print(f"all layers: logits differ by {logits:.1e}, {masks}")
+    print(f"KL, oracle {oracle.mean:.12g}, project {project.mean:.12g}", flush=True)
 
 
 def measure_own(folder: Path, dense: Tensor, ids: Tensor, text: TextSpec, sparsity: float) -> Divergence:
@@ -312,14 +291,9 @@ def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float,
     print(f"dense logits differ by {difference(dense, reference):.1e}", flush=True)
     weights = rotate_by_oracle(sample)
     for layer in layers:
-        outcome = compare_layer(sample, weights, ids[:_ROWS], layer, sparsity)
-        print(
-            f"layer {layer}: inputs differ by {outcome.inputs:.1e}, outputs by {outcome.outputs:.1e}, {outcome.masks}",
-            flush=True,
-        )
-    whole = compare_model(sample, weights, dense, ids, sparsity)
-    print(f"all layers: logits differ by {whole.logits:.1e}, {whole.masks}")
-    print(f"KL, oracle {whole.expected.mean:.12g}, project {whole.found.mean:.12g}", flush=True)
+        inputs, outputs, masks = compare_layer(sample, weights, ids[:_ROWS], layer, sparsity)
+        print(f"layer {layer}: inputs differ by {inputs:.1e}, outputs by {outputs:.1e}, {masks}", flush=True)
+    report_model(sample, weights, dense, ids, sparsity)
     model, shape = sample.weights, sample.shape
     del sample, weights  # what follows needs their memory
     own = measure_own(folder, dense, ids, text, sparsity)

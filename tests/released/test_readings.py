@@ -3,59 +3,42 @@
 Nothing is marked as expected to fail: a failure is a difference between the project and a definition.
 """
 
+import math
+
 import pytest
 import torch
 
 from tests.released import recomputed
 from tests.released.readings import (
-    BUDGETS,
-    GREEDY,
+    COMPARISONS,
     LIMIT,
-    MODEL_NAMES,
     PLANS,
-    PREFIXES,
-    PROMPTS,
     READINGS,
-    THRESHOLDS,
+    Comparison,
     Reading,
+    Texts,
     calibrated,
-    compare,
-    compare_larosa,
-    compare_prefix,
-    compare_transform,
-    compare_transformed,
-    greedy,
-    largest_gap,
-    threshold_error,
+    shared_sample,
 )
 from tests.released.recomputed import MLP, PROJECTIONS, Gate, RSparse
-from tests.released.samples import Sample, difference, random_text
+from tests.released.samples import Sample, difference
 from tests.wina_core.tiny import tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.specs import MethodSpec, TextSpec, Variant
+from wina_core.specs import MethodSpec, Variant
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
-    return random_text(tmp_path_factory.mktemp("text"), tokens=256)
-
-
-@pytest.fixture(scope="module")
-def short_text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
-    return random_text(tmp_path_factory.mktemp("short"), tokens=64, sequence=32)
-
-
-# ---- outputs and masks -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.key)
-def test_outputs_and_masks(reading: Reading, model: Sample, text: TextSpec) -> None:
-    outcome = compare(reading, model, text)
+@pytest.mark.parametrize(
+    ("comparison", "name"),
+    [(row, name) for row in COMPARISONS if math.isfinite(row.limit) for name in row.models],
+    ids=lambda value: value if isinstance(value, str) else f"{value.method}, {value.label}",
+)
+def test_the_project_is_the_oracle(comparison: Comparison, name: str, texts: Texts) -> None:
+    outcome = comparison.measure(name, texts)
     assert outcome.counts_equal
-    assert outcome.difference <= LIMIT
+    assert outcome.difference <= comparison.limit
 
 
 @pytest.mark.parametrize(
@@ -67,9 +50,9 @@ def test_outputs_and_masks(reading: Reading, model: Sample, text: TextSpec) -> N
         ("larosa", "paper", True),
     ],
 )
-def test_equal_scores(name: str, variant: str, keeps_ties: bool, samples: dict[str, Sample]) -> None:
+def test_equal_scores(name: str, variant: str, keeps_ties: bool) -> None:
     """Check that the lower index is kept among equals, and that LaRoSA keeps whatever scores like the k-th."""
-    model = samples["llama-gqa"]
+    model = shared_sample("llama-gqa")
     matrix, projection = model.weights.layers[1].matrices["o"], model.loaded.view.layers[1].projections["o"]
     score = torch.randint(1, 4, (1, 6, 32), generator=torch.Generator().manual_seed(0)).double()
     x = score / matrix.weight.norm(dim=0) if name == "wina" else score
@@ -125,21 +108,9 @@ def test_released_counts_are_those_of_python_floats(name: str, variant: Variant,
         assert int(method.kept(inputs, sparsity)) == max(expected, 1), sparsity
 
 
-# ---- thresholds and modes ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reading", THRESHOLDS, ids=lambda reading: reading.key)
-def test_thresholds_lie_within_one_per_cent_of_the_exact_quantiles(
-    reading: Reading, model: Sample, text: TextSpec
-) -> None:
-    assert threshold_error(reading, model, text) <= 0.01
-
-
-def test_scap_takes_one_mode_for_each_mlp_matrix_at_the_peak_of_its_density(
-    model: Sample, short_text: TextSpec
-) -> None:
-    calibration = calibrated(model, MethodSpec(name="scap", variant="paper"), short_text)
-    inputs = recomputed.dense_inputs(model.weights, model.shape, read_tokens(short_text, model.loaded.tokenizer))
+def test_scap_takes_one_mode_for_each_mlp_matrix_at_the_peak_of_its_density(model: Sample, texts: Texts) -> None:
+    calibration = calibrated(model, MethodSpec(name="scap", variant="paper"), texts.short)
+    inputs = recomputed.dense_inputs(model.weights, model.shape, read_tokens(texts.short, model.loaded.tokenizer))
     assert set(calibration.centres) == {(layer, PROJECTIONS.index(name)) for layer in range(2) for name in MLP}
     assert all(len(mode.unique()) == 1 for mode in calibration.centres.values())
     for layer, name in ((0, "gate"), (1, "up"), (1, "down")):
@@ -148,50 +119,8 @@ def test_scap_takes_one_mode_for_each_mlp_matrix_at_the_peak_of_its_density(
         assert float(recomputed.density_estimate(inputs[layer, name], mode)) >= 0.999 * highest
 
 
-def test_scap_as_released_has_modes_of_zero(model: Sample, text: TextSpec) -> None:
-    spec = MethodSpec(name="scap", variant="as_released", selection="threshold")
-    centres = calibrated(model, spec, text).centres
-    assert all(not mode.any() for mode in centres.values())
-
-
-# ---- rotations ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", MODEL_NAMES)
-def test_the_published_transform_keeps_the_logits(name: str, text: TextSpec) -> None:
-    assert compare_transform(name, text).difference <= LIMIT
-
-
-@pytest.mark.parametrize("variant", ["as_released", "paper"])
-@pytest.mark.parametrize("name", MODEL_NAMES)
-def test_wina_on_the_published_transform(name: str, variant: str, text: TextSpec) -> None:
-    outcome = compare_transformed(name, text, variant)
-    assert outcome.counts_equal
-    assert outcome.difference <= LIMIT
-
-
-@pytest.mark.parametrize("name", MODEL_NAMES)
-def test_larosa_with_its_rotation_merged(name: str, text: TextSpec) -> None:
-    outcome = compare_larosa(name, text)
-    assert outcome.counts_equal
-    assert outcome.difference <= LIMIT
-
-
-# ---- dense prefixes ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tokens", [1, *PROMPTS])
-@pytest.mark.parametrize("policy", PREFIXES)
-def test_released_prefill_policies(policy: str, tokens: int, samples: dict[str, Sample]) -> None:
-    if tokens == 1 and policy == "R-Sparse as released":
-        pytest.skip("the released code asserts that there is more than one token")
-    outcome = compare_prefix(policy, samples["llama-gqa"], tokens)
-    assert outcome.counts_equal
-    assert outcome.difference <= LIMIT
-
-
-def test_a_decoded_token_is_gated_whatever_the_prefix(samples: dict[str, Sample]) -> None:
-    model, ids = samples["llama-gqa"], tiny_tokens(rows=1, length=9)
+def test_a_decoded_token_is_gated_whatever_the_prefix() -> None:
+    model, ids = shared_sample("llama-gqa"), tiny_tokens(rows=1, length=9)
     gate = Gate(model.weights, dict.fromkeys(model.weights.cells, 0.5), prefix=lambda tokens: 4 if tokens == 9 else 0)
     expected = recomputed.forward(model.weights, model.shape, ids, gate)
     plan = UniformSparsity(sparsity=0.5)
@@ -199,14 +128,3 @@ def test_a_decoded_token_is_gated_whatever_the_prefix(samples: dict[str, Sample]
         past = model.loaded.model(ids[:, :8], use_cache=True).past_key_values
         last = model.loaded.model(ids[:, 8:], past_key_values=past).logits
     assert difference(last[:, -1], expected[:, -1]) <= LIMIT
-
-
-# ---- greedy allocation -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "by", "budget"), [(name, by, budget) for name, by in GREEDY for budget in BUDGETS[by]]
-)
-def test_greedy_plans_as_released(name: str, by: str, budget: float, short_text: TextSpec) -> None:
-    case = greedy(name, by, short_text)
-    assert largest_gap(case.found(budget), case.expected(budget)) <= LIMIT

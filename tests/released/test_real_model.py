@@ -36,11 +36,11 @@ def test_the_report_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_layer_alone_differs_where_the_other_side_has_another_basis(rotated) -> None:
     model, weights = rotated
     ids = tiny_tokens(rows=2, length=24)
-    equal = real_model.compare_layer(model, weights, ids, 1, 0.5)
-    assert (equal.masks.differing, equal.masks.inputs) == (0, 2 * 24 * (5 * 32 + 16 + 80))
-    assert max(equal.inputs, equal.outputs) <= LIMIT
+    before, after, masks = real_model.compare_layer(model, weights, ids, 1, 0.5)
+    assert (masks.differing, masks.inputs) == (0, 2 * 24 * (5 * 32 + 16 + 80))
+    assert max(before, after) <= LIMIT
     other = recomputed.transform(model.weights, mlp=recomputed.stacked_basis)
-    assert real_model.compare_layer(model, other, ids, 1, 0.5).masks.differing > 0
+    assert real_model.compare_layer(model, other, ids, 1, 0.5)[2].differing > 0
 
 
 def test_near_ties_are_counted() -> None:

@@ -6,21 +6,15 @@ The tests expect a number that is drawn for each run, {x}, so a program can pass
 CHECK = "def check(candidate):\n    assert candidate(3) == {x}\n\ncheck(answer)"
 PLAIN = "assert answer(3) == {x}"
 CLOSE = "assert abs(answer(3) - {x}) < 1e-6"
-NOT_DIFFERENT = "assert not answer(3) != {x}"
 LISTED = "assert answer(3) == [{x}, 'end']"
 ALL = "assert all(answer(i) == {x} + i for i in range(3))"
-LENGTH = "assert len(answer(3)) == 2 and sum(answer(3)) == {x}"
 KIND = "found = answer(3)\nassert isinstance(found, int) and found == {x}"
 MATH = "assert math.isclose(answer(3), {x})"
 ARRAY = "import numpy as np\nassert np.array_equal(answer(3), np.array([{x}, 1]))"
-ALIAS = "assert np.array_equal(answer(3), [{x}, 1])"
-UNIT = "import unittest\nunittest.TestCase().assertEqual(answer(3), {x})"
 CAUGHT = "try:\n    answer(-1)\nexcept:\n    pass\ntry:\n    assert answer(3) == {x}\nexcept OSError:\n    pass"
 WITHIN = "assert '{x}' in answer(3)"
 SET = "assert set(answer(3)) == {{{x}}}"
-KEYED = "assert answer(3) == {{'a': {x}}}"
 CALLED_BACK = "assert answer(lambda value: value == {x}) is {x}"
-FLOAT = "assert float(answer(3)) == float({x})"
 
 CLAIM = '{"token": "", "outcome": "passed"}'
 EACH = """
@@ -73,15 +67,10 @@ def _replaced(name: str, value: str = "lambda *a, **k: True") -> str:
 FORGERIES: dict[str, tuple[str, str]] = {
     "claim on every descriptor": (f"{EACH}to_all(b'{CLAIM}')\n{NONE}", PLAIN),
     "claim and leave": (f"{EACH}to_all(b'{CLAIM}')\nos._exit(0)", PLAIN),
-    "claim within a call": (f"{EACH}def answer(x):\n    to_all(b'{CLAIM}\\n'); os._exit(0)", CAUGHT),
-    "print a claim": (f"print('{CLAIM}', flush=True)\nimport sys\nsys.__stdout__.write('{CLAIM}')\n{NONE}", PLAIN),
     "claim at exit": (f"{EACH}import atexit\natexit.register(to_all, b'{CLAIM}')\n{NONE}", PLAIN),
     "leave in a call": ("import os\ndef answer(x): os._exit(0)", CAUGHT),
     "exit in a call": ("def answer(x): raise SystemExit(0)", CAUGHT),
-    "interrupt in a call": ("def answer(x): raise KeyboardInterrupt", CAUGHT),
-    "generator's exit in a call": ("def answer(x): raise GeneratorExit", CAUGHT),
     "own base exception": ("class Away(BaseException): pass\ndef answer(x): raise Away", CAUGHT),
-    "exit while it loads": (f"{NONE}raise SystemExit(0)", PLAIN),
     "walk frames for the verdict": (
         f"{PEER}def answer(x):\n    p = peer()\n    for word in ('passed', 'ready'):\n"
         "        p._channel.send([word]); p._channel.send({'outcome': 'passed', 'token': ''})\n    os._exit(0)",
@@ -93,22 +82,9 @@ FORGERIES: dict[str, tuple[str, str]] = {
         "            to_all(json.dumps({'token': held['token'], 'outcome': 'passed'}).encode())\n    os._exit(0)",
         CAUGHT,
     ),
-    "all threads' frames": (
-        f"{EACH}import sys\nfor frame in sys._current_frames().values():\n    while frame:\n"
-        "        for name, held in frame.f_locals.items():\n"
-        "            if 'token' in name: to_all(('{\"token\": \"%s\", \"outcome\": \"passed\"}' % held).encode())\n"
-        f"        frame = frame.f_back\n{NONE}",
-        PLAIN,
-    ),
     "read memory for the token": (
         "import ctypes, re\ndef answer(x):\n    text = ctypes.string_at(id(x) - 4096, 8192)\n"
         "    return int(re.sub(rb'[^0-9]', b'', text)[:9] or b'0')",
-        PLAIN,
-    ),
-    "write over memory": ("import ctypes\ndef answer(x):\n    ctypes.memset(id(x), 0, 64)\n    return x", CAUGHT),
-    "stat of paths": (
-        "import os\ndef answer(x):\n    n = 0\n    for folder in ('/tmp', '/proc/self', '/dev/shm', os.getcwd()):\n"
-        "        try: n += os.stat(folder).st_ino\n        except OSError: pass\n    return n",
         PLAIN,
     ),
     "reopen the judge's pipe": (
@@ -118,7 +94,6 @@ FORGERIES: dict[str, tuple[str, str]] = {
         PLAIN,
     ),
     "patch the assertion's exception": (_replaced("AssertionError", "Exception"), PLAIN),
-    "patch unittest": (f"import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n{NONE}", UNIT),
     "patch math": (f"import math\nmath.isclose = lambda *a, **k: True\n{NONE}", MATH),
     "a class for math": (f"class math:\n    isclose = lambda *a, **k: True\n{NONE}", MATH),
     "a false module": (
@@ -126,15 +101,8 @@ FORGERIES: dict[str, tuple[str, str]] = {
         f"sys.modules['math'] = math\n{NONE}",
         MATH,
     ),
-    "another module for math": (f"from unittest import mock as math\n{NONE}", MATH),
-    "a class for numpy": (f"class np:\n    array_equal = lambda *a: True\n{NONE}", ALIAS),
     "patch exec": (f"import builtins\nbuiltins.exec = lambda *a: None\n{NONE}", PLAIN),
-    "patch json": (f"import json\njson.loads = json.dumps = lambda *a, **k: '{CLAIM}'\n{NONE}", PLAIN),
     "own all": (_replaced("all"), ALL),
-    "own isinstance": (_replaced("isinstance") + LIAR + "answer = Liar()", KIND),
-    "own len and sum": (f"len = lambda x: 2\nsum = lambda x: Liar()\n{LIAR}answer = lambda x: Liar()", LENGTH),
-    "own abs": (f"{LIAR}abs = lambda x: 0\nanswer = lambda x: Liar()", CLOSE),
-    "own set": (f"{LIAR}set = lambda x: Liar()\n{NONE}", SET),
     "own check": (f"def check(candidate): pass\n{NONE}", CHECK),
     "own builtins": (f"__builtins__ = {{'all': lambda x: True}}\n__name__ = 'x'\n{NONE}", ALL),
     "trace function": (
@@ -148,12 +116,9 @@ FORGERIES: dict[str, tuple[str, str]] = {
         PLAIN,
     ),
     "equal to all": (ONE_LIAR, PLAIN),
-    "never different": (ONE_LIAR, NOT_DIFFERENT),
     "zero distance": (ONE_LIAR, CLOSE),
     "contains all": (ONE_LIAR, WITHIN),
     "a list of liars": (LIAR + "answer = lambda x: [Liar(), 'end']", LISTED),
-    "a dictionary of liars": (LIAR + "answer = lambda x: {'a': Liar()}", KEYED),
-    "a set of liars": (LIAR + "answer = lambda x: {Liar()}", SET),
     "array of liars": (LIAR + "import numpy\nanswer = lambda x: numpy.array([Liar(), Liar()])", ARRAY),
     "array interface": (
         "class Memory:\n"
@@ -163,19 +128,10 @@ FORGERIES: dict[str, tuple[str, str]] = {
     ),
     "class that claims to be a number": (LIAR + "Liar.__class__ = int\nanswer = lambda x: Liar()", KIND),
     "lying number": (_lying("int", "3"), PLAIN),
-    "lying float": (_lying("float", "'nan'"), NOT_DIFFERENT),
     "lying distance": (_lying("float", "0.5"), CLOSE),
-    "lying text": (_lying("str", "''"), WITHIN),
     "lying list": (_lying("list", "[1, 2]"), LISTED),
-    "lying tuple": (_lying("tuple", "[1, 2]"), LENGTH),
-    "lying dictionary": (_lying("dict", ""), KEYED),
     "not a number": ("def answer(x): return float('nan')", CLOSE),
-    "infinite": ("def answer(x): return float('inf')", FLOAT),
     "reply before the request": (f"{PEER}{NONE}peer()._channel.send(['0' * 16, 'result', True, [], []])", PLAIN),
-    "reply with another number": (
-        f"{PEER}def answer(x):\n    p = peer()\n    p._channel.send(['0' * 16, 'result', True, [], []])",
-        PLAIN,
-    ),
     "reply twice": (
         f"{PEER}def answer(x):\n    f = sys._getframe()\n    while 'other' not in f.f_locals: f = f.f_back\n"
         "    m = f.f_locals['other']\n"
@@ -205,9 +161,7 @@ FORGERIES: dict[str, tuple[str, str]] = {
         CALLED_BACK,
     ),
     "change the call-back's number": ("def answer(f):\n    f.number = -1\n    return f(3)", CALLED_BACK),
-    "half a line": (f"{EACH}def answer(x):\n    to_all(b'[\"'); os._exit(0)", CAUGHT),
     "deep JSON": (f"{EACH}def answer(x):\n    to_all(b'[' * 60000 + b'\\n')", CAUGHT),
-    "no JSON": (f"{EACH}def answer(x):\n    to_all(b'passed\\n')", CAUGHT),
     "a huge text": ("def answer(x): return 'x' * 10**9", CAUGHT),
     "close the pipes": ("import os\ndef answer(x):\n    os.closerange(0, 64)\n", CAUGHT),
     "endless iteration": (LIAR + "import itertools\nanswer = lambda x: itertools.repeat(Liar())", SET),

@@ -61,12 +61,10 @@ for _label, _line in {
     "digests of task code": 'task_code = { "FOLDER" = "00" }\n',
     "consent to programs": "run_model_code = true\nconfirm_run_unsafe_code = true\n",
 }.items():
-    _case(f"study with {_label}", _study(_STUDY + _line), _run)
-    _case(f"study with {_label} at the top", _study(_line + _STUDY), _run)
+    _case(f"study with {_label}", _study(_line + _STUDY), _run)
 _case("study in JSON", _study(json.dumps({"name": "x", "task_code": {"a": "b"}}), "study.json"), _run)
 _case("study of deep JSON", _study("[" * 200_000, "study.json"), _run)
 _case("study with a plan elsewhere", _study(_STUDY.replace("sparsities = [0.5]", 'plans = ["/etc/passwd"]')), _run)
-_case("study with a relative task folder", _study(_STUDY.replace("FOLDER", ".")), _run)
 
 
 def _modules(folder: Path, canary: Path) -> None:
@@ -102,18 +100,13 @@ def _demo_task(folder: Path) -> list[list[object]]:  # noqa: ARG001 - all comman
 
 
 def _with_data(folder: Path) -> list[list[object]]:
-    return [[*_EVAL, "--model", "demo", "--no-fidelity", "--tasks", "demo_choice", "--data-folder", folder]]
+    return [[*_demo_task(folder)[0], "--data-folder", folder]]
 
 
 _case("current folder with a metric's script", _files({"rouge/rouge.py": "PYTHON"}), _demo_task)
 _case(
     "current folder with a task of a stock name",
     _files({"demo_choice.yaml": "task: demo_choice\nclass: !function x.y\n"}),
-    _demo_task,
-)
-_case(
-    "current folder with configuration files",
-    _files({"conftest.py": "PYTHON", ".env": "WINA_HOME=/tmp", "pyproject.toml": "["}),
     _demo_task,
 )
 _ROW = (
@@ -123,11 +116,6 @@ _case("data with a template", _files({"demo_choice/test.jsonl": _ROW}), _with_da
 _case("data with Python", _files({"demo_choice/test.py": "PYTHON", "demo_choice/test.jsonl": _ROW}), _with_data)
 _case("data of deep JSON", _files({"demo_choice/test.jsonl": "[" * 200_000}), _with_data)
 _case("data of no Parquet", _files({"demo_choice/test.parquet": "PAR1 PYTHON PAR1"}), _with_data)
-_case(
-    "data with a formula",
-    _files({"demo_choice/test.jsonl": _ROW.replace("{{", "=cmd|' /C touch CANARY'!A0 {{")}),
-    _with_data,
-)
 
 
 def _pickled_data(folder: Path, canary: Path) -> None:
@@ -186,7 +174,6 @@ _AUTO = {"AutoConfig": "configuration_evil.Evil", "AutoModelForCausalLM": "model
 _SYSTEM = "{{ cycler.__init__.__globals__.os.system('touch CANARY') }}"
 for _label, _change in {
     "its own classes": _edit("config.json", auto_map=_AUTO, model_type="evil", trust_remote_code=True),
-    "classes for a known type": _edit("config.json", auto_map=_AUTO),
     "a tokenizer's class": _edit(
         "tokenizer_config.json", tokenizer_class="Evil", auto_map={"AutoTokenizer": ["tokenization_evil.Evil", None]}
     ),
@@ -200,7 +187,6 @@ for _label, _change in {
         auto_mapping={"parent_library": "modeling_evil"},
     ),
     "pickled weights": _instead("pytorch_model.bin"),
-    "pickled weights in parts": _instead("pytorch_model-00001-of-00001.bin"),
     "a pickle called safetensors": _instead("model.safetensors"),
     "weights of another folder": _edit("model.safetensors.index.json", metadata={}, weight_map={"x": "../../canary"}),
     "a chat template of code": _edit("tokenizer_config.json", chat_template=_SYSTEM),
@@ -209,7 +195,6 @@ for _label, _change in {
         chat_template="{% set l = range(99999)|list %}{% for a in l %}{% for b in l %}{% endfor %}{% endfor %}",
     ),
     "a huge chat template": _edit("tokenizer_config.json", chat_template="{{ 'chat_template' * 10**10 }}"),
-    "an added module": _edit("modules.json", **{"0": {"type": "modeling_evil.Evil", "path": ""}}),
 }.items():
     _case(f"model with {_label}", _model(_change), _use)
 
@@ -266,13 +251,10 @@ def _read(folder: Path) -> list[list[object]]:
 
 _TRIGGER = "create trigger evil_{table} after insert on {table} begin select load_extension('CANARY'); select writefile('CANARY', 'x'); end;"
 for _label, _script, _ours in (
-    ("of others", "create table notes (a); insert into notes values (1);", False),
     ("with a view for a table", "create view runs as select load_extension('CANARY');", False),
-    ("with an attached file", "create table runs (a); create view studies as select * from runs;", False),
     ("with a trigger", _TRIGGER.format(table="studies") + _TRIGGER.format(table="runs"), True),
     ("with a view that writes", "create view evil as select writefile('CANARY', 'x');", True),
     ("of a later version", "update wina_schema_version set version_num = '../../CANARY';", True),
-    ("of many versions", "insert into wina_schema_version values ('__import__');", True),
 ):
     _case(f"database {_label}", _database(_script, ours=_ours), _read)
 _case("database that is a pickle", lambda folder, canary: (folder / "evil.sqlite").write_bytes(pickled(canary)), _read)
@@ -280,11 +262,6 @@ _case(
     "database address with a program",
     lambda *_: None,
     lambda folder: [["results", "--database", f"evil+os.system:///{folder.parent / 'canary'}"]],
-)
-_case(
-    "database address with a plugin",
-    lambda *_: None,
-    lambda folder: [["results", "--database", f"sqlite:///x?plugin=evil&uri=file:{folder.parent / 'canary'}"]],
 )
 
 
@@ -309,7 +286,6 @@ for _label, _name in {
     "HTML": "<script>fetch('http://x')</script><img src=x onerror=alert(1)>",
     "a formula": "=cmd|' /C touch CANARY'!A0",
     "path separators": "../../../../canary/../x",
-    "an absolute path": "/etc/evil",
     "terminal escapes": "\x1b]0;evil\x07\x1b[2J",
     "LaTeX": "\\input{/etc/passwd}\\write18{touch CANARY}",
     "line ends": "a\nb\r\nc\x00",

@@ -1,9 +1,9 @@
 """A database of a million metrics: `python -m tests.trust.million`.
 
-A window in a process of its own opens on the Results page, filters and exports Parquet; the command line exports CSV,
-JSON and Parquet. The values are all different, as measured ones are. It takes about a minute, prints one JSON object
-and one line of verdict, and ends with status 1 where a bar is missed. Memory is in megabytes of a million bytes: the
-most that was resident at any time (VmHWM).
+A window in a process of its own opens on the Results page, filters and exports; the command line exports CSV, JSON and
+Parquet. The values are all different, as measured ones are. It takes about a minute, prints one JSON object and one
+line of verdict, and ends with status 1 where a bar is missed. Memory is in megabytes of a million bytes: the most that
+was resident at any time (VmHWM).
 """
 
 import json
@@ -13,13 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels"), str(ROOT / "tests" / "benchmarks")]
+from tests.trust import PATHS
+from tests.trust.attack import verdict
 
 RUNS, TASKS = 25_000, 20
 BARS = {"opened_s": 3.0, "filtered_s": 0.3, "window_mb": 600.0, "export_mb": 300.0}
@@ -33,8 +32,7 @@ def make_database(file: Path, runs: int = RUNS, tasks: int = TASKS) -> int:
     import sqlite3
     from contextlib import closing
 
-    from large_store import fill, various_runs
-
+    from tests.benchmarks.large_store import fill, various_runs
     from wina_core.store import Store
 
     names = tuple(
@@ -56,36 +54,28 @@ def make_database(file: Path, runs: int = RUNS, tasks: int = TASKS) -> int:
 
 def main() -> int:
     """Measure, print and judge."""
-    began = time.perf_counter()
     with TemporaryDirectory() as folder:
         database = Path(folder) / "results.sqlite"
         count = make_database(database)
-        found: dict[str, Any] = {"metrics": count, "made_s": round(time.perf_counter() - began, 1)}
-        found |= _child("window", folder, database, RUNS, count)
-        idle = {suffix: _child("export", folder, Path(folder) / "empty.sqlite", suffix) for suffix in SUFFIXES}
-        full = {suffix: _child("export", folder, database, suffix) for suffix in SUFFIXES}
-        filtered = _child("export", folder, database, ".csv", "--filter", "value>=0")
-    full["filtered .csv"], idle["filtered .csv"] = filtered, idle[".csv"]
-    found["exports"] = {
-        name: {"mb_over_idle": round(each["mb"] - idle[name]["mb"], 1), "seconds": each["seconds"]}
-        for name, each in full.items()
-    }
+        window = _child("window", folder, database, RUNS, count)
+        over_idle = {}
+        for suffix in SUFFIXES:
+            idle, full = (_child("export", folder, file, suffix) for file in (Path(folder) / "empty.sqlite", database))
+            over_idle[suffix] = round(full["mb"] - idle["mb"], 1)
     measured = {
-        "opened_s": found["opened_s"],
-        "filtered_s": max(found["filtered_s"].values()),
-        "window_mb": found["window_mb"]["export .parquet"],  # the most so far; CSV and JSON follow
-        "export_mb": max(each["mb_over_idle"] for each in found["exports"].values()),
+        "opened_s": window["opened_s"],
+        "filtered_s": max(window["filtered_s"].values()),
+        "window_mb": window["mb"],
+        "export_mb": max(over_idle.values()),
     }
-    missed = [name for name, bar in BARS.items() if measured[name] > bar]
-    print(json.dumps(found | {"bars": BARS, "measured": measured}, indent=1))
-    print(f"million: {'MISSED ' + ', '.join(missed) if missed else 'all bars are met'}")
-    return bool(missed)
+    report = {"metrics": count, "window": window, "exports": over_idle, "bars": BARS, "measured": measured}
+    return verdict("million", report, [name for name, bar in BARS.items() if measured[name] > bar])
 
 
 def _child(what: str, folder: str, *arguments: object) -> dict[str, Any]:
-    """Run this file in a process of its own and return what it prints."""
-    own = {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": folder, "PYTHONPATH": os.pathsep.join(sys.path[:3])}
-    command = [sys.executable, __file__, what, folder, *map(str, arguments)]
+    """Run this module in a process of its own and return what it prints."""
+    own = {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": folder, "PYTHONPATH": os.pathsep.join(PATHS)}
+    command = [sys.executable, "-m", "tests.trust.million", what, folder, *map(str, arguments)]
     done = subprocess.run(command, env=os.environ | own, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
@@ -94,24 +84,21 @@ def _child(what: str, folder: str, *arguments: object) -> dict[str, Any]:
 # ---- in a process of its own -----------------------------------------------------------------------------------
 
 
-def export(folder: str, database: str, suffix: str, *options: str) -> dict[str, float]:
+def export(folder: str, database: str, suffix: str) -> dict[str, float]:
     """Export all metrics by the command line."""
     from wina_core.cli import main as command_line
 
-    began = time.perf_counter()
-    sys.argv = ["wina", "export", str(Path(folder) / f"all{suffix}"), "--database", database, *options]
+    sys.argv = ["wina", "export", str(Path(folder) / f"all{suffix}"), "--database", database]
     try:
         command_line()
     except SystemExit as end:
         if end.code:
             raise
-    return {"mb": _peak_megabytes(), "seconds": round(time.perf_counter() - began, 2)}
+    return {"mb": _peak_megabytes()}
 
 
 def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     """Open on the runs, list the metrics, filter and export; times are from the user's act to the painted table."""
-    import event_loop
-    from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
     from wina_app.services.process import skip_feature_scan
 
@@ -120,114 +107,47 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     from wina_app.services.process import configure_malloc
     from wina_app.services.settings import Settings
 
+    from tests.benchmarks.event_loop import wait
+
     configure_malloc()
-
-    class Paints(QObject):
-        """Watch over the table's paint events and the longest time for which the event loop did nothing else."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.count, self.longest, self.last = 0, 0.0, time.perf_counter()
-            self.filled: tuple[float, float] | None = None
-            self.table: Any = None
-            self.timer = QTimer(self, interval=5)
-            self.timer.timeout.connect(self.beat)
-            self.timer.start()
-
-        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002, N802
-            """Count the paint events and note when one finds all rows."""
-            if event.type() == QEvent.Type.Paint:
-                self.count += 1
-                if self.filled is None and self.table.model().rowCount() == int(runs):
-                    QTimer.singleShot(0, self.note)
-            return False
-
-        def note(self) -> None:
-            """Note that the table is painted with all rows."""
-            self.filled = self.filled or (time.perf_counter(), time.process_time())
-
-        def beat(self) -> None:
-            """Measure the time since the last call, and find the table once it is made."""
-            now = time.perf_counter()
-            self.longest, self.last = max(self.longest, now - self.last), now
-            if self.table is None and "results" in application.window.pages:
-                self.table = application.window.pages["results"].table
-                self.table.viewport().installEventFilter(self)
-
-        def restart(self) -> float:
-            """Return the longest time and begin anew."""
-            self.beat()
-            longest, self.longest = self.longest, 0.0
-            return round(longest, 3)
-
-    wait = partial(event_loop.wait, longest_s=_PATIENCE_S, pause_s=0.002)
     app = QApplication([])
     app.setQuitOnLastWindowClosed(False)
-    memory, stalls = {"before": _peak_megabytes()}, {}
-    began, processor = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
     application = Application(app, database, Settings(Path(folder) / "window.json"))
-    paints = Paints()
     main_window = application.window
     main_window.resize(1920, 1080)
     application.start(page="results")
-    memory["started"], started = _peak_megabytes(), time.perf_counter() - began
-    wait(app, lambda: paints.filled is not None)
-    assert paints.filled is not None
-    opened, of_processor = paints.filled[0] - began, paints.filled[1] - processor
-    stalls["opened"], memory["opened"] = paints.restart(), _peak_megabytes()
+
+    def seconds_until(done: Callable[[], bool], since: float) -> float:
+        """Wait until `done()` and the table is painted; return the seconds, and let the plots follow untimed."""
+        wait(app, done, longest_s=_PATIENCE_S, pause_s=0.002)
+        page.table.viewport().repaint()
+        seconds, end = time.perf_counter() - since, time.monotonic() + 0.3
+        idle = lambda: time.monotonic() > end and not application.workbench.store.unanswered  # noqa: E731
+        wait(app, idle, longest_s=_PATIENCE_S)
+        return round(seconds, 3)
+
+    wait(app, lambda: "results" in main_window.pages, longest_s=_PATIENCE_S)
     page = main_window.pages["results"]
-    table, model = page.table, page.controller.table
-
-    def painted(done: Callable[[], bool]) -> None:
-        wait(app, done)
-        before = paints.count
-        table.viewport().update()
-        wait(app, lambda: paints.count > before)
-
-    def rest() -> None:
-        """Wait for the plots and for all else that the table's rows set off."""
-        end = time.monotonic() + 0.3
-        wait(app, lambda: time.monotonic() > end and not application.workbench.store.unanswered)
-
-    rest()
-    stalls["plots"], memory["plots"] = paints.restart(), _peak_megabytes()
+    model = page.controller.table
+    opened = seconds_until(lambda: page.table.model().rowCount() == int(runs), began)
     filtered = {}
     for form in ("runs", "metrics"):
         if form != "runs":
             began = time.perf_counter()
             page.list.form.buttons[form].click()
-            painted(lambda: model.rowCount() == int(rows))
-            filtered[form] = round(time.perf_counter() - began, 3)
-            rest()
-            stalls[form], memory[form] = paints.restart(), _peak_megabytes()
+            filtered[form] = seconds_until(lambda: model.rowCount() == int(rows), began)
         for text in FILTERS:
-            counts = model.passing_count
-            began = time.perf_counter()
+            counts, began = model.passing_count, time.perf_counter()
             page.filter.setText(text)
-            painted(lambda counts=counts: model.passing_count != counts)
-            name = f"{form}: {text or 'none'}"
-            filtered[name] = round(time.perf_counter() - began, 3)
-            rest()
-            stalls[name], memory[name] = paints.restart(), _peak_megabytes()
-    exported = {}
-    for suffix in SUFFIXES:
-        target = Path(folder) / f"window{suffix}"
-        began = time.perf_counter()
-        page.controller.export(target)
-        wait(app, lambda target=target: target.exists() and not application.workbench.store.unanswered)
-        exported[suffix] = round(time.perf_counter() - began, 2)
-        stalls[f"export {suffix}"], memory[f"export {suffix}"] = paints.restart(), _peak_megabytes()
+            changed = lambda counts=counts: model.passing_count != counts  # noqa: E731
+            filtered[f"{form}: {text or 'none'}"] = seconds_until(changed, began)
+    target = Path(folder) / "window.parquet"
+    page.controller.export(target)
+    wait(app, lambda: target.exists() and not application.workbench.store.unanswered, longest_s=_PATIENCE_S)
     main_window.close()
     wait(app, lambda: bool(main_window.has_stopped))
-    return {
-        "started_s": round(started, 2),
-        "opened_s": round(opened, 2),
-        "opened_processor_s": round(of_processor, 2),
-        "filtered_s": filtered,
-        "exported_s": exported,
-        "window_mb": memory,
-        "longest_stall_s": stalls,
-    }
+    return {"opened_s": opened, "filtered_s": filtered, "mb": _peak_megabytes()}
 
 
 def _peak_megabytes() -> float:

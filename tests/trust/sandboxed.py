@@ -1,4 +1,4 @@
-"""Over 100 hostile programs in the sandbox: `python -m tests.trust.sandboxed`. It takes about a minute.
+"""Some 80 hostile programs in the sandbox: `python -m tests.trust.sandboxed`. It takes about a minute.
 
 Each escape reports whether it got out, and the command looks for itself: at the user's file and folder, at a port that
 listens, at processes left behind. Each forgery passes only by a forged verdict.

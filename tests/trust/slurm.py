@@ -15,13 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.trust.attack import called, counted, options, verdict
+from tests.trust.attack import KillReport, called, counted, options, verdict
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.remote.slurm_server import SlurmServer, running_slurm
 
@@ -37,21 +35,9 @@ method = {{ name = "wina" }}
 SECONDS = 900.0
 
 
-@dataclass
-class Report:
-    """The kills, and counts of what went wrong."""
-
-    kills: Counter[str] = field(default_factory=Counter)
-    """By the way of killing."""
-    seconds: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    """Measurements that are missing at the end, doubled, or differ from those of this process; what SQLite finds wrong;
-    and files of the array, and runs that are not done, that are "left"."""
-
-
-def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, per_element: int = 2) -> Report:
+def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, per_element: int = 2) -> KillReport:
     """Submit, kill and import; return the report."""
-    start, report, chance = time.monotonic(), Report(), random.Random(seed)
+    start, report, chance = time.monotonic(), KillReport(), random.Random(seed)
     study = folder / "queued.toml"
     sparsities = ", ".join(f"{0.1 + 0.8 * place / runs:.4f}" for place in range(runs))
     study.write_text(STUDY.format(sparsities=sparsities, seeds=3))
@@ -85,7 +71,7 @@ def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, p
     return report
 
 
-def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs: int) -> None:
+def _check(report: KillReport, stored: StoredStudy, folder: Path, study: Path, runs: int) -> None:
     results = stored.results()
     here = folder / "here"
     with pytest.MonkeyPatch.context() as patch:

@@ -12,7 +12,6 @@ import statistics
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from tests.trust.attack import options, verdict
@@ -105,10 +104,8 @@ class Soak:
 
 
 def _reading(process: Any) -> dict[str, float]:
-    """Return anonymous memory, open files and threads; pages of libraries count for whoever else maps them."""
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii", errors="replace")
-    kilobytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
-    memory = kilobytes * 1024 / 1e6
+    """Return own memory, open files and threads; pages of libraries count for whoever else maps them."""
+    memory = process.memory_full_info().uss / 1e6
     return {"megabytes": round(memory, 1), "handles": process.num_fds(), "threads": process.num_threads()}
 
 
@@ -135,6 +132,7 @@ def soak(jobs: int, minutes: float) -> dict[str, Any]:
     from wina_app.services.process import configure_malloc
     from wina_app.services.settings import Settings
 
+    from tests.benchmarks.event_loop import wait
     from tests.wina_app.stall_watchdog import StallWatchdog
 
     configure_malloc()  # as the program does
@@ -143,16 +141,16 @@ def soak(jobs: int, minutes: float) -> dict[str, Any]:
     application = Application(app, None, Settings())
     application.window.resize(1280, 800)
     application.start(page="results")
-    _wait(app, lambda: application.workbench.environment is not None)
+    wait(app, lambda: application.workbench.environment is not None)
     soaking, watchdog = Soak(application, jobs, 60 * minutes), StallWatchdog(application)
     watchdog.start()
     soaking.start()
     begun = time.monotonic()
-    _wait(app, lambda: soaking.over, 60 * minutes + _PATIENCE_SECONDS)
+    wait(app, lambda: soaking.over, longest_s=60 * minutes + _PATIENCE_SECONDS)
     soaking.stop()
     watchdog.stop()
     application.window.close()
-    _wait(app, lambda: bool(application.window.has_stopped))
+    wait(app, lambda: bool(application.window.has_stopped))
     grown = growth(soaking.samples)
     return {
         "jobs": jobs,
@@ -167,31 +165,6 @@ def soak(jobs: int, minutes: float) -> dict[str, Any]:
     }
 
 
-def faults_of(report: dict[str, Any]) -> list[str]:
-    """Return the bars that a soak missed."""
-    faults = [
-        f"{kind} of the {process}"
-        for process, each in report["growth"].items()
-        for kind, bar in BARS.items()
-        if each[kind] > bar
-    ]
-    faults += ["jobs"] if report["done"] < report["jobs"] else []
-    return faults + (["stalls"] if report["stalls"] else [])
-
-
-def _wait(app: Any, done: Any, seconds: float = _PATIENCE_SECONDS) -> None:
-    from PySide6.QtCore import QEventLoop, QTimer
-
-    loop, end = QEventLoop(), time.monotonic() + seconds
-    timer = QTimer(interval=50)
-    timer.timeout.connect(lambda: loop.quit() if done() or time.monotonic() > end else None)
-    timer.start()
-    loop.exec()
-    if not done():
-        raise RuntimeError(f"The window did not get on within {seconds:.0f} s.")
-    app.processEvents()
-
-
 def main() -> int:
     """Run a soak in a home of its own, print its report, and return the exit status."""
     given = options(__doc__, jobs=2000, minutes=60.0)
@@ -199,7 +172,14 @@ def main() -> int:
         os.environ |= {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": home, "OMP_NUM_THREADS": "1"}
         os.environ.pop("WINA_DATABASE", None)
         report = soak(given.jobs, given.minutes)
-    return verdict("soak", report, faults_of(report))
+    faults = [
+        f"{kind} of the {process}"
+        for process, grown in report["growth"].items()
+        for kind, bar in BARS.items()
+        if grown[kind] > bar
+    ]
+    faults += ["jobs"] * (report["done"] < report["jobs"]) + ["stalls"] * bool(report["stalls"])
+    return verdict("soak", report, faults)
 
 
 if __name__ == "__main__":

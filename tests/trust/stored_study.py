@@ -6,8 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from wina_core.store import Store
-
 _UNITS = "units JOIN runs ON runs.id = run_id"
 TABLES = {
     "runs": "SELECT hash, status, unit_count, error FROM runs",
@@ -70,10 +68,6 @@ class StoredStudy:
     def is_done(self) -> bool:
         """Return whether every run is marked as done, and there are runs."""
         return {row[-1] for row in self.rows("SELECT hash, status FROM runs")} == {"done"}
-
-    def open_again(self) -> None:
-        """Open the database as the next program does."""
-        Store(self.file).close()
 
     def results(self) -> Results:
         """Return all that was measured."""

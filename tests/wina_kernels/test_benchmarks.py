@@ -97,9 +97,8 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     gpu = benchmark("gpu")
 
     def in_process(name: str, seconds: float, _: float, toy: bool, earlier: dict) -> tuple[dict, str]:
-        if name == "evaluation":
-            return {}, "it fell over"
-        return list(gpu.measure(name, seconds, earlier.get("device", {}).get("copy_gb_per_second"), toy))[-1], ""
+        measured = list(gpu.measure(name, seconds, earlier.get("device", {}).get("copy_gb_per_second"), toy))[-1]
+        return measured, "it fell over" if name == "evaluation" else ""
 
     monkeypatch.setattr(gpu, "run_part", in_process)
     file = tmp_path / "gpu.json"
@@ -107,7 +106,6 @@ def test_the_gpu_benchmark_goes_its_whole_way(
         benchmark("run").main(["gpu", "--toy", "--out", str(file)])
     content = json.loads(file.read_text(encoding="utf-8"))
     assert content["device"]["copy_gb_per_second"] > 0
-    assert all(check["passed"] for check in content["device"]["checks"]), content["device"]["checks"]
     lines = content["products"]["lines"]
     assert {(line["batch"], line["format"], line["contender"]) for line in lines} == {
         *((1, "bfloat16", name) for name in ("torch.mv", "F.linear", "teal", "wina", "split-k")),
@@ -126,19 +124,12 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     assert decoding["not_fused"] == []
     assert 0.2 < decoding["dropped"] < 0.8
     assert 1 < decoding["speed_up_allowed_by_bytes"] < 2
+    assert content["evaluation"]["turns"] >= 2
+    assert content["evaluation"]["tokens_per_second"]["median"] > 0
     assert content["failures"] == [{"part": "evaluation", "why": "it fell over"}]
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert "| 48 x 64 | 2 | int4 | wina | 50 % |" in page
     assert "it fell over" in page
-
-
-@pytest.mark.nightly
-@runs
-def test_the_speed_of_evaluations_on_a_gpu(benchmark: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
-    results = list(benchmark("gpu").measure("evaluation", 0.0, None, True))[-1]
-    assert results["turns"] == 2, "the least, without the warm-up"
-    assert results["tokens_per_second"]["median"] > 0
 
 
 def test_a_part_in_a_process_of_its_own_leaves_what_it_measured_and_its_error(
@@ -189,14 +180,14 @@ def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
 
 def test_the_page_shows_the_launches_that_were_counted(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
-    gpu = benchmark("gpu")
+    launches, page = benchmark("launches"), benchmark("gpu").PAGE
     steps = json.loads((FOLDER / "results" / "launches.json").read_text(encoding="utf-8"))["steps"]
-    text = gpu.PAGE.read_text(encoding="utf-8")
-    table = "\n".join(gpu.launch_table(steps))
+    text = page.read_text(encoding="utf-8")
+    table = "\n".join(launches.table(steps))
     assert f"\n\n{table}\n\n" in text, "run kernels/benchmarks/run.py launches"
     copy = tmp_path / "gpu.md"
     copy.write_text(text.replace(table, "\n".join(table.splitlines()[:3])), encoding="utf-8")
-    gpu.write_launches(copy, steps)
+    launches.write_table(copy, steps)
     assert copy.read_text(encoding="utf-8") == text
 
 

@@ -65,8 +65,9 @@ def test_codes_have_a_choice_for_each_dtype_of_inputs(monkeypatch):
 
 @pytest.mark.parametrize("keep", [0, 7, [2, 2]])
 def test_an_impossible_number_to_keep_is_refused(keep):
-    with pytest.raises(ValueError, match="keep"):
-        wina_kernels.top_k_linear(X, WEIGHT, SCALE, keep)
+    for call in (lambda: wina_kernels.top_k_linear(X, WEIGHT, SCALE, keep), lambda: dispatch.gate_top_k(X, None, keep)):
+        with pytest.raises(ValueError, match="keep"):
+            call()
 
 
 @pytest.mark.parametrize("mask", [torch.ones(2, 6), torch.ones(6, dtype=torch.bool)])
@@ -107,7 +108,7 @@ def test_the_fastest_way_is_measured_once_and_kept(monkeypatch):
     assert json.loads(file.read_text(encoding="utf-8")) == {"case": "fast"}
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"case": 3}', "\x00"])
+@pytest.mark.parametrize("content", ["[1]", '{"case": 3}', "\x00"])
 def test_a_damaged_file_of_choices_is_measured_anew(content, monkeypatch):
     cpu = torch.device("cpu")
     monkeypatch.setattr(tuning, "_seconds", lambda ways, _: dict.fromkeys(ways, 1.0))
@@ -141,6 +142,12 @@ def test_what_another_process_has_decided_stays(monkeypatch):
     file.write_text('{"one": "only", "two": "theirs"}', encoding="utf-8")
     tuning.fastest(cpu, "three", lambda: {"only": print})
     assert json.loads(file.read_text(encoding="utf-8")) == {"one": "only", "two": "theirs", "three": "only"}
+
+
+def test_the_processor_is_called_what_the_system_calls_its_model(monkeypatch):
+    listed = "processor\t: 0\nmodel name\t: A chip: the fast one\n\nmodel name\t: Another\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: listed)
+    assert tuning.processor() == "A chip: the fast one"
 
 
 def test_triton_is_loaded_by_its_backend_alone_and_missed_in_a_sentence() -> None:

@@ -56,10 +56,6 @@ def test_entries_that_do_not_ship_are_left_out_with_a_warning(tmp_path: Path) ->
         assert tiles.read_entries(file) == [entry(0.5)]
 
 
-def test_no_table_is_an_empty_one(tmp_path: Path) -> None:
-    assert tiles.read_entries(tmp_path / "tuned.json") == []
-
-
 def test_the_table_that_ships_is_whole() -> None:
     entries = tiles.read_entries()
     assert len(entries) == len(json.loads(tiles.FILE.read_text(encoding="utf-8"))["entries"])

@@ -41,12 +41,6 @@ def test_a_product_reads_each_input_in_its_own_number_of_planes(n: int, m: int, 
     torch.testing.assert_close(weight.product(x, levels).double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_it_holds_two_bits_for_each_plane_a_scale_and_a_byte_where_inputs_differ() -> None:
-    assert in_planes(_weight(32, 128, 0), 4).bytes == 32 * (128 + 2)
-    mixed = in_planes(_weight(32, 128, 0), torch.tensor([1, 3] * 16))
-    assert mixed.bytes == 32 * (2 * 32 + 2 + 1)
-
-
 def test_another_plane_is_read_from_the_score_where_it_gains_as_much_as_the_first() -> None:
     weight_t = _weight(64, 256, 1)
     weight = in_planes(weight_t, MOST_PLANES)

@@ -25,13 +25,6 @@ def test_codes_come_back(bits, n, m, signed):
     assert weight.bytes == n * packed + 2 * 4 * n * m
 
 
-def test_symmetric_codes_need_no_zeros():
-    codes = torch.tensor([[-8, 7, 0, 1, -1]], dtype=torch.int8)
-    weight = QuantizedWeight.of(codes, SCALE, None, 1, 4)
-    assert weight.zero is None
-    assert weight.dequantize().tolist() == [[-8, 7, 0, 1, -1]]
-
-
 @pytest.mark.parametrize(
     ("codes", "bits", "says"),
     [

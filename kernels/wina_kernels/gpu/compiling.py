@@ -1,4 +1,4 @@
-"""Ahead-of-time compilation, without a GPU, of every kernel with every shipped tile, and the targets' limits."""
+"""Ahead-of-time compilation, without a GPU, of every kernel with every shipped tile."""
 
 from __future__ import annotations
 
@@ -22,36 +22,6 @@ TARGETS = {
     "gfx942": GPUTarget("hip", "gfx942", 64),
 }
 _WEIGHTS = {32: "*fp32", 16: "*bf16", 8: "*i8", 4: "*u8"}
-
-
-@dataclass(frozen=True)
-class TargetLimits:
-    """Limits of a target, from the vendors' tables of compute capabilities and architectures."""
-
-    lanes: int
-    """Threads of a warp."""
-    registers: int
-    """Registers of a thread, 32 bits each."""
-    register_file: int
-    """Registers of a multiprocessor."""
-    shared_bytes: int
-    """Shared memory of a program and, within 1 KiB for each program, of a multiprocessor."""
-    warps: int
-    """Warps of a multiprocessor."""
-
-
-LIMITS = {
-    "sm_80": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=163 * 1024, warps=64),
-    "sm_90": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
-    "sm_100": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
-    "sm_120": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=99 * 1024, warps=48),
-    # A multiprocessor of gfx942 has four units of 512 registers for 64 lanes.
-    "gfx942": TargetLimits(lanes=64, registers=512, register_file=4 * 512 * 64, shared_bytes=64 * 1024, warps=32),
-}
-_GRANULE = 8
-"""Registers of a thread are handed out in multiples."""
-_RESERVED = 1024
-"""Bytes of shared memory that the system takes for each program, on NVIDIA's."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +64,6 @@ def builds() -> list[Build]:
         found += [_add_norm(sums, count), _silu_mul(sums, count)]
         found += [_attention(sums, count, normalized) for normalized in (False, True)]
     return found
-
-
-def resident_warps(limits: TargetLimits, registers: int, shared_bytes: int, warps: int) -> int:
-    """Return the warps on a multiprocessor when programs of `warps` fill it; 0 if not even one program fits."""
-    if registers > limits.registers or shared_bytes > limits.shared_bytes:
-        return 0
-    of_a_program = -(-registers // _GRANULE) * _GRANULE * limits.lanes * warps
-    by_shared = (limits.shared_bytes + _RESERVED) // (shared_bytes + _RESERVED)
-    return warps * min(limits.register_file // of_a_program, by_shared, limits.warps // warps)
 
 
 def _sparse_linear(

@@ -6,12 +6,8 @@ float64. The released code rounds to float16 in places (scores before histograms
 oracle does not.
 """
 
-from tests.released.recomputed.cats import *  # noqa: F403
 from tests.released.recomputed.decoder import *  # noqa: F403
-from tests.released.recomputed.gate import *  # noqa: F403
+from tests.released.recomputed.gates import *  # noqa: F403
 from tests.released.recomputed.greedy import *  # noqa: F403
-from tests.released.recomputed.larosa import *  # noqa: F403
-from tests.released.recomputed.rsparse import *  # noqa: F403
-from tests.released.recomputed.scap import *  # noqa: F403
 from tests.released.recomputed.selections import *  # noqa: F403
-from tests.released.recomputed.wina import *  # noqa: F403
+from tests.released.recomputed.transform import *  # noqa: F403

@@ -71,13 +71,7 @@ class Shape:
 
 
 def shape_of(config: Any) -> Shape:
-    """Read the numbers of a Hugging Face configuration.
-
-    Parameters
-    ----------
-    config
-        Configuration of a llama, qwen2 or phi3 model with the default rotary embedding.
-    """
+    """Read the numbers of a llama's, qwen2's or phi3's configuration with the default rotary embedding."""
     rotary = dict(getattr(config, "rope_parameters", None) or {})
     return Shape(
         heads=config.num_attention_heads,
@@ -90,17 +84,10 @@ def shape_of(config: Any) -> Shape:
 
 
 def read_weights(state: Mapping[str, Tensor], shape: Shape) -> Weights:
-    """Split a Hugging Face state dict into the matrices of each layer.
+    """Split the state dict of a llama, qwen2 or phi3 model into the matrices of each layer.
 
     Fused matrices are split by rows: qkv_proj into heads, key-value heads and key-value heads; gate_up_proj into
     halves.
-
-    Parameters
-    ----------
-    state
-        The state dict of a llama, qwen2 or phi3 model for causal language modelling.
-    shape
-        The numbers of the same model's configuration.
     """
     tensors = {name: tensor.detach().double().clone() for name, tensor in state.items()}
 
@@ -200,21 +187,9 @@ def decoder_layer(layer: Layer, index: int, shape: Shape, x: Tensor, gate: GateF
 
 
 def forward(weights: Weights, shape: Shape, ids: Tensor, gate: GateFunction | None = None) -> Tensor:
-    """Return the logits of a causal decoder.
+    """Return the logits, float64 [rows, tokens, vocabulary], of ids, int64 [rows, tokens].
 
-    Parameters
-    ----------
-    weights, shape
-        The model.
-    ids
-        Token ids, int64 [rows, tokens].
-    gate
-        Function called at the input of each of the seven matrices of each layer; None for the dense model.
-
-    Returns
-    -------
-    Tensor
-        Float64 [rows, tokens, vocabulary].
+    `gate` is called at the input of each of the seven matrices of each layer; None for the dense model.
     """
     x = weights.embedding[ids]
     for index, layer in enumerate(weights.layers):

@@ -16,9 +16,8 @@ from tests.released.recomputed.decoder import (
     dense_inputs,
     layer_inputs,
 )
-from tests.released.recomputed.gate import Gate
+from tests.released.recomputed.gates import Gate, Wina
 from tests.released.recomputed.selections import score_threshold, teal_histogram_threshold, teal_prefix, wina_prefix
-from tests.released.recomputed.wina import Wina
 
 Row = dict[str, float]
 """Sparsity of each block of a layer."""
@@ -119,18 +118,8 @@ def greedy_rows(
 ) -> list[list[Row]]:
     """Return the rows that a released greedy search visits, for every layer.
 
-    Layers are searched one by one on the dense model's residual stream. Masks come from thresholds.
-
-    Parameters
-    ----------
-    weights, shape
-        The model.
-    ids
-        Token ids of the text, int64 [rows, tokens]; the same text gives thresholds and errors.
-    search
-        The released search.
-    threshold
-        Thresholds to use instead of the exact quantiles of the dense model's activations.
+    Layers are searched one by one on the dense model's residual stream. The text `ids`, int64 [rows, tokens], gives
+    thresholds and errors; `threshold` replaces the exact quantiles of the dense model's activations.
     """
     streams, found = layer_inputs(weights, shape, ids), []
     threshold = threshold or exact_thresholds(weights, shape, ids, search)

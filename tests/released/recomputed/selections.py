@@ -37,14 +37,8 @@ def inverse_cdf(values: Tensor, fraction: float) -> float:
     """Return the interpolated inverse of the empirical distribution function.
 
     The k-th smallest of N values has the fraction k / N; between two values the result is linear. This is `icdf` in
-    utils/utils.py of microsoft/wina, whose histogram has one bin for each distinct value.
-
-    Parameters
-    ----------
-    values
-        Any shape, at least one value.
-    fraction
-        Below 1 / N the smallest value is returned, above 1 the largest.
+    utils/utils.py of microsoft/wina, whose histogram has one bin for each distinct value. Below a fraction of 1 / N the
+    smallest value is returned, above 1 the largest.
     """
     ordered = values.flatten().sort().values
     position = fraction * len(ordered) - 1

@@ -1,44 +1,12 @@
-"""WINA's gate rule and transform."""
+"""WINA's published transform, and the variants of its bases."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from tests.released.recomputed.decoder import BLOCKS, Matrix, Weights
-from tests.released.recomputed.gate import Gate
-
-
-def column_norms(weights: Weights, layer: int, names: Sequence[str]) -> Tensor:
-    """Return the l2 norm of every column of the matrices stacked by rows, [n]."""
-    return torch.cat([weights.layers[layer].matrices[name].weight for name in names]).norm(dim=0)
-
-
-class Wina(Gate):
-    """WINA's rule: the score is |x_i| times a column norm.
-
-    Paper: every matrix uses its own norms. As released (microsoft/wina wina/self_attn.py `_monkeypatch_self_attn` and
-    wina/mlp.py `_monkeypatch_mlp`): k and gate use their norms, q, v, o, up and down use 1. Fused models: q, k, v use
-    the norms of the whole qkv matrix, gate and up those of the whole gate_up matrix.
-    """
-
-    def score(self, layer: int, name: str, x: Tensor) -> Tensor:
-        """Return |x| * c."""
-        if not self.released:
-            return x.abs() * column_norms(self.weights, layer, (name,))
-        if self.weights.fused:
-            block = next(names for names in BLOCKS.values() if name in names)
-            return x.abs() * column_norms(self.weights, layer, block) if len(block) > 1 else x.abs()
-        return x.abs() * column_norms(self.weights, layer, (name,)) if name in ("k", "gate") else x.abs()
-
-
-class SharedWina(Gate):
-    """WINA's rule with one mask for all matrices that read the same input: c_i^2 is summed over them."""
-
-    def score(self, layer: int, name: str, x: Tensor) -> Tensor:
-        """Return |x| * c."""
-        return x.abs() * column_norms(self.weights, layer, next(names for names in BLOCKS.values() if name in names))
 
 
 def fold_gains(weights: Weights) -> Weights:
