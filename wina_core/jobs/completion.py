@@ -22,8 +22,6 @@ class Completion:
     spec: CompletionSpec
     tokens: list[CompletionToken] = field(default_factory=list)
     ended: CompletionFinished | None = None
-    title: str = ""
-    """Heading of a completion by a server, of whose configuration nothing is known."""
 
     @property
     def text(self) -> str:

@@ -1,11 +1,13 @@
 """The main window: page rail, pages, docks, menus and status line."""
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
+from pydantic_core import to_jsonable_python
+from PySide6.QtCore import QChildEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QResizeEvent, QUndoGroup, QUndoStack
 from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from wina_app.jobs.dock import JobLine, JobsView
@@ -19,19 +21,23 @@ from wina_app.widgets.base_page import PRIMARY_KEYS, Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
-from wina_app.window.command_palette import CommandPalette, PaletteEntries
+from wina_app.window.command_palette import CommandPalette, palette_entries
 from wina_app.window.dialogs import ClosingChoice, ShortcutsDialog, ask_closing, show_about
 from wina_app.window.docks import Docks, InspectorView, ThinSeparators
 from wina_app.window.focus import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
-from wina_app.window.menus import Entry, Menus, PrimaryAction, RunOn, UnfinishedJobs, add_redo_key
+from wina_app.window.menus import Entry, Menus, RunOn, UnfinishedJobs
 from wina_app.window.messages import MessageWindow
 from wina_app.window.page_rail import PageRail
-from wina_app.window.remembered_state import ViewStates, WindowPlace
 from wina_app.window.settings_dialog import SettingsDialog
-from wina_app.window.status_line import EngineStatus, StatusLine
+from wina_app.window.status_line import StatusLine
 
 _REMEMBER_MS = 5_000
+_DEFAULT_SIZE = QSize(1280, 800)
+_FRAME = QSize(2 * GRID, 6 * GRID)
+"""Room for the title bar that the desktop gives the window."""
+
+_log = logging.getLogger(__name__)
 
 
 class MainWindow(MessageWindow):
@@ -78,7 +84,7 @@ class MainWindow(MessageWindow):
         self.dock_area.add("help", "Help", self.help)
         self.dock_area.arrange()
         self.docks = self.dock_area.by_key
-        self.status = StatusLine()
+        self.status = StatusLine(workbench, self.jobs.title_changed)
         self.setStatusBar(self.status)
         self._undo = QUndoGroup(self)
         for dock in self.docks.values():
@@ -89,16 +95,12 @@ class MainWindow(MessageWindow):
         for key in PAGES:
             self.menus.add_page(key.capitalize(), partial(self.show_page, key), keys[key])
         self._fill_menus()
-        self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
         self.run_on = RunOn(workbench.machines, self.menus, self.status, self.open_machines, self)
         workbench.machines.failed.connect(self.show_failure)
-        self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
         workbench.background_refused.connect(self._on_background_refused)
         workbench.stopped.connect(self._on_stopped)
         workbench.store.unwritable.connect(self.show_unwritable)
-        self._views = ViewStates(workbench.settings)
-        self._window_place = WindowPlace(self)
         # Saved while the window is open: a program that is killed gets no chance to.
         self._memory = QTimer(self)
         self._memory.timeout.connect(self._remember)
@@ -112,7 +114,7 @@ class MainWindow(MessageWindow):
         undo, redo = self._undo.createUndoAction(self), self._undo.createRedoAction(self)
         menus.append(menus.edit, undo, "Ctrl+Z", "Undo the last step on this page")
         menus.append(menus.edit, redo, "Ctrl+Shift+Z", "Redo the step that was undone; Ctrl+Y does it, too")
-        add_redo_key(self, redo)
+        redo.setShortcuts([QKeySequence("Ctrl+Shift+Z"), QKeySequence("Ctrl+Y")])
         menus.edit.addSeparator()
         self.settings_action = menus.add(menus.edit, "&Settings…", self.open_settings, "Ctrl+,")
         keys = {"jobs": "Ctrl+J", "log": "Ctrl+L", "inspector": "Ctrl+I", "help": "Ctrl+Shift+H"}
@@ -129,10 +131,8 @@ class MainWindow(MessageWindow):
         menus.add(menus.view, "Full &screen", lambda: self.setWindowState(self.windowState() ^ full), "F11")
         tip = "Move all docks back to their places"
         menus.add(menus.view, "&Reset layout", self.reset_layout, "Ctrl+Shift+R", tip)
-        self.primary_action = menus.add(
-            menus.run, "Primary action of the page", lambda: self.current_page.primary.click(), PRIMARY_KEYS
-        )
-        self._primary = PrimaryAction(self.primary_action, lambda: self.current_page)
+        self.primary_action = menus.add(menus.run, "Primary action of the page", self._click_primary, PRIMARY_KEYS)
+        self.primary_action.setAutoRepeat(False)  # held down, it would start and cancel in turns
         self.cancel_all = menus.add(menus.run, "&Cancel all jobs", self._cancel_all, "Ctrl+Shift+Del")
         self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
         menus.run.aboutToShow.connect(self._update_run_menu)
@@ -151,7 +151,18 @@ class MainWindow(MessageWindow):
         """Open the palette with all commands."""
         self._update_run_menu()
         self.menus.recent.aboutToShow.emit()  # fills it
-        self.palette_view.open(self._entries.every(self.pages, self.current_page))
+        self.palette_view.open(self._all_entries())
+
+    def _all_entries(self) -> list[Entry]:
+        return palette_entries(self.menus, self.primary_action, self.pages, self.current_page)
+
+    def _click_primary(self) -> None:
+        """Press the button of the current page, or say why it is disabled."""
+        button = self.current_page.primary
+        if button.isEnabled() and not button.isHidden():
+            button.click()
+        elif button.toolTip():
+            self.show_notice(button.toolTip())
 
     def _made(self, key: str) -> Page | None:
         """Return a page, which is made if necessary."""
@@ -163,7 +174,7 @@ class MainWindow(MessageWindow):
         if entry.page:
             self.show_page(entry.page)
         if entry.action.isEnabled():
-            entry.action.trigger()
+            entry.trigger()
         else:
             self.show_notice(entry.action.toolTip() or "This command is not available now.")
 
@@ -193,7 +204,7 @@ class MainWindow(MessageWindow):
         self.preferences_changed.emit(preferences)
 
     def _open_shortcuts(self) -> None:
-        ShortcutsDialog(self, self._entries.every(self.pages, self.current_page)).open()
+        ShortcutsDialog(self, self._all_entries()).open()
 
     def show_help(self, topic: str) -> None:
         """Open the guide at a chapter, or at a heading after a "#"."""
@@ -214,7 +225,7 @@ class MainWindow(MessageWindow):
         self.apply_preferences(self._workbench.settings.preferences.model_copy(update={"theme": mode}))
 
     def _update_run_menu(self) -> None:
-        self._primary.update()
+        self.primary_action.setText(self.current_page.primary.text() or "No action on this page")
         self.cancel_all.setEnabled(bool(self._workbench.jobs.active))
 
     def _cancel_all(self) -> None:
@@ -228,7 +239,6 @@ class MainWindow(MessageWindow):
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         self.stack.addWidget(page)
-        self._primary.follow(page)
         if page.inspector is not None:
             self.inspector.addWidget(page.inspector)
         if page.undo_stack is not None:
@@ -237,7 +247,7 @@ class MainWindow(MessageWindow):
             mark.requested.connect(self.show_help)
         page.crumb_clicked.connect(self.show_page)
         page.saved.connect(self.say_saved)
-        self._views.restore(page)
+        self._restore_view(page)
 
     @property
     def current_page(self) -> Page:
@@ -253,7 +263,6 @@ class MainWindow(MessageWindow):
         self.stack.setCurrentWidget(page)
         self.rail.select(key)
         self.menus.show_page(page)
-        self._primary.update()
         self._undo.setActiveStack(cast(QUndoStack, page.undo_stack))  # None is allowed, too
         if page.inspector is not None:
             self.inspector.setCurrentWidget(page.inspector)
@@ -305,17 +314,32 @@ class MainWindow(MessageWindow):
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Restore place and layout, moved onto a screen if necessary."""
+        """Restore place and layout; Qt moves the window onto a screen if necessary."""
         settings = self._workbench.settings
-        self._window_place.restore(settings.geometry)
+        self.resize(_DEFAULT_SIZE.boundedTo(self.screen().availableSize() - _FRAME))
+        if settings.geometry:
+            self.restoreGeometry(settings.geometry)
         self.dock_area.restore(settings)
-        self._window_place.fit()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        """Check the place again once the desktop has given the window its frame."""
-        super().showEvent(event)
-        if not event.spontaneous():
-            self._window_place.fit_with_frame()
+    def _restore_view(self, page: Page) -> None:
+        """Restore the view of a page, if there is one and the user wants the last session back."""
+        settings = self._workbench.settings
+        state = settings.views.get(page.key)
+        if state and settings.preferences.reopen:
+            try:
+                page.restore_view(state)
+            except Exception:  # a page must open, whatever an older version has stored
+                _log.exception("The last view of the page %s was not restored.", page.key)
+
+    def _view_states(self) -> dict[str, dict[str, object]]:
+        """Return the views to store; a page that has not been made keeps its stored one."""
+        views = dict(self._workbench.settings.views)
+        for key, page in self.pages.items():
+            try:
+                views[key] = to_jsonable_python(page.view_state())
+            except Exception:  # the window must close
+                _log.exception("The view of the page %s was not stored.", key)
+        return views
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask if jobs are running; then stop everything, and close once that is done."""
@@ -350,7 +374,7 @@ class MainWindow(MessageWindow):
         state = {
             "geometry": self.saveGeometry().data(),
             "page": self.current_page.key,
-            "views": self._views.collected(self.pages),
+            "views": self._view_states(),
             **self.dock_area.state(),
         }
         if any(getattr(settings, name) != value for name, value in state.items()):
@@ -358,7 +382,7 @@ class MainWindow(MessageWindow):
 
     def _show_stopping(self, stopping: bool) -> None:
         self.is_stopping = stopping
-        self._engine_status.show_stopping(stopping)
+        self.status.show_stopping(stopping)
         self.stack.setEnabled(not stopping)
         self.rail.setEnabled(not stopping)
 

@@ -5,19 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QMouseEvent
-from PySide6.QtWidgets import (
-    QAbstractSpinBox,
-    QApplication,
-    QComboBox,
-    QLineEdit,
-    QMenu,
-    QMenuBar,
-    QPlainTextEdit,
-    QTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QMenu, QMenuBar, QPushButton, QWidget
 
 from wina_app.jobs.texts import machines_text
 from wina_app.services.machines import Machines
@@ -29,15 +19,13 @@ from wina_app.window.messages import Toast, Toasts
 from wina_app.window.status_line import StatusLine
 from wina_core.specs.machine import LOCAL, Machine
 
-_CHANGES = (QEvent.Type.EnabledChange, QEvent.Type.ShowToParent, QEvent.Type.HideToParent)
-
 
 @dataclass(frozen=True)
 class Entry:
     """An action and its place in the menus, as the command palette lists it."""
 
     where: str
-    action: QAction
+    action: QAction | QPushButton
     page: str = ""
     """Key of the page that the action needs; empty for none."""
     words: str = ""
@@ -49,16 +37,21 @@ class Entry:
 
     @property
     def keys(self) -> str:
-        return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        return (
+            ""
+            if isinstance(self.action, QPushButton)
+            else self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        )
 
-    @property
-    def name(self) -> str:
-        """Text and place, read by screen readers."""
-        return f"{self.text} {self.where}"
+    def trigger(self) -> None:
+        if isinstance(self.action, QPushButton):
+            self.action.click()
+        else:
+            self.action.trigger()
 
     @property
     def searched(self) -> str:
-        return f"{self.name} {self.words}".strip()
+        return f"{self.text} {self.where} {self.words}".strip()
 
 
 class Menus:
@@ -143,56 +136,6 @@ def _leaves(menu: QMenu, path: str) -> Iterator[tuple[str, QAction]]:
             yield from _leaves(submenu, f"{path} › {action.text()}")
         elif not action.isSeparator() and action.text():
             yield path, action
-
-
-class PrimaryAction(QObject):
-    """Keeper of an action that is enabled while the button of the current page is."""
-
-    def __init__(self, action: QAction, page: Callable[[], Page]) -> None:
-        super().__init__(action)
-        self._action, self._page = action, page
-        action.setAutoRepeat(False)  # held down, it would start and cancel in turns
-
-    def follow(self, page: Page) -> None:
-        page.primary.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Update the action when the button is enabled, disabled, shown or hidden."""
-        if event.type() in _CHANGES:
-            self.update()
-        return super().eventFilter(watched, event)
-
-    def update(self) -> None:
-        """Take text and state of the current page's button."""
-        button = self._page().primary
-        self._action.setText(button.text() or "No action on this page")
-        self._action.setEnabled(button.isEnabled() and not button.isHidden())
-
-
-def add_redo_key(window: QWidget, redo: QAction) -> QAction:
-    """Let Ctrl+Y redo beside the desktop's own shortcut, the only one that Qt's text fields take."""
-
-    def do() -> None:
-        field = _text_field(QApplication.focusWidget())
-        if field is not None:
-            field.redo()
-        else:
-            redo.trigger()
-
-    action = QAction(redo.text(), window)
-    action.setShortcut("Ctrl+Y")
-    action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
-    action.triggered.connect(lambda: do())
-    window.addAction(action)
-    return action
-
-
-def _text_field(widget: QWidget | None) -> QLineEdit | QPlainTextEdit | QTextEdit | None:
-    """Return the text that is edited in a widget, None if there is none."""
-    field: QWidget | None = widget
-    if isinstance(widget, QAbstractSpinBox | QComboBox):
-        field = widget.lineEdit()
-    return field if isinstance(field, QLineEdit | QPlainTextEdit | QTextEdit) and not field.isReadOnly() else None
 
 
 class UnfinishedJobs(QObject):

@@ -1,6 +1,6 @@
 """The status line: engine, jobs, device, memory and database."""
 
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, SignalInstance
+from PySide6.QtCore import QSize, Qt, QTimer, SignalInstance
 from PySide6.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
 from wina_app.jobs.texts import engines_text, queue_text
@@ -19,10 +19,11 @@ _SAMPLE_MS = 2_000
 
 
 class StatusLine(QStatusBar):
-    """The status line, updated by the main window."""
+    """The status line, which follows the workbench."""
 
-    def __init__(self) -> None:
+    def __init__(self, workbench: Workbench, queue_changed: SignalInstance) -> None:
         super().__init__()
+        self._workbench, self._is_stopping = workbench, False
         self.setSizeGripEnabled(False)
         self._state = "starting"
         self._icon = QLabel()
@@ -47,12 +48,13 @@ class StatusLine(QStatusBar):
         self._memory.setToolTip("Resident memory of the engine process, and memory available on the machine")
         self._restyle()
         notifier().changed.connect(self._restyle)
-
-    def show_engine(self, state: str) -> None:
-        """Show a state: "starting", "ready", "working", "stopping" or "stopped"."""
-        if state != self._state:
-            self._state = state
-            self._restyle()
+        self._sampler = QTimer(self)
+        self._sampler.timeout.connect(self._sample)
+        self._sampler.start(_SAMPLE_MS)
+        queue_changed.connect(self._show_queue)
+        workbench.environment_changed.connect(self._on_environment)
+        workbench.jobs.added.connect(self._sample)
+        workbench.jobs.ended.connect(self._sample)
 
     def _restyle(self) -> None:
         look = _LOOK[self._state]
@@ -61,11 +63,12 @@ class StatusLine(QStatusBar):
         self._engine.setText(text)
         self._engine.setAccessibleName(text)
 
-    def show_jobs(self, text: str, engines: str) -> None:
+    def _show_queue(self) -> None:
         """Show how many jobs run, wait and are paused, and in the tooltip the work of each engine."""
+        text = queue_text(self._workbench.jobs)
         self._jobs.setText(text)
         self._jobs.setVisible(bool(text))
-        self._jobs.setToolTip(plain_tip(engines))
+        self._jobs.setToolTip(plain_tip(engines_text(self._workbench.jobs)))
 
     def show_run_on(self, machines: str) -> None:
         """Show the machines that run new jobs; nothing without a text."""
@@ -88,7 +91,7 @@ class StatusLine(QStatusBar):
         self._notice.setVisible(bool(notice))
         self._notice.setToolTip(plain_tip(notice))
 
-    def show_memory(self, pid: int | None) -> None:
+    def _show_memory(self, pid: int | None) -> None:
         """Show the memory of the engine process and of the machine; takes microseconds."""
         import psutil  # type: ignore[import-untyped]  # 20 ms, not before the first paint
 
@@ -106,22 +109,6 @@ class StatusLine(QStatusBar):
         self._database.setText(f"Database {name}")
         self._database.setToolTip(plain_tip(url))
 
-
-class EngineStatus(QObject):
-    """Controller of the status line."""
-
-    def __init__(self, workbench: Workbench, line: StatusLine, queue_changed: SignalInstance) -> None:
-        super().__init__(line)
-        self._workbench, self._line = workbench, line
-        self._is_stopping = False
-        self._sampler = QTimer(self)
-        self._sampler.timeout.connect(self._sample)
-        self._sampler.start(_SAMPLE_MS)
-        queue_changed.connect(self._show_queue)
-        workbench.environment_changed.connect(self._on_environment)
-        workbench.jobs.added.connect(self._sample)
-        workbench.jobs.ended.connect(self._sample)
-
     def show_stopping(self, stopping: bool) -> None:
         """Show whether the engine is being stopped."""
         self._is_stopping = stopping
@@ -133,7 +120,7 @@ class EngineStatus(QObject):
 
     def _on_environment(self) -> None:
         if self._workbench.environment is not None:
-            self._line.show_environment(self._workbench.environment, self._workbench.notice)
+            self.show_environment(self._workbench.environment, self._workbench.notice)
         self._sample()
 
     def _sample(self) -> None:
@@ -147,9 +134,8 @@ class EngineStatus(QObject):
             state = "stopped"
         else:
             state = "working" if running else "ready"
-        self._line.show_engine(state)
+        if state != self._state:
+            self._state = state
+            self._restyle()
         self._show_queue()
-        self._line.show_memory(pid)
-
-    def _show_queue(self) -> None:
-        self._line.show_jobs(queue_text(self._workbench.jobs), engines_text(self._workbench.jobs))
+        self._show_memory(pid)

@@ -2,12 +2,11 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.jobs import clock
 from wina_app.services.settings import Settings
 
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
-from wina_core.jobs import InspectJob, Progress
+from wina_core.jobs import InspectJob
 
 
 @pytest.fixture
@@ -62,26 +61,6 @@ def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot
     window.dock_area.restore(Settings())
     assert _lines(window) == {False}
     assert window.docks["jobs"].height() == height
-
-
-def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, qtbot, monkeypatch):
-    now = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: now)
-    line = window.dock_area.line("jobs")
-    assert line.title.whole() == "No jobs yet."
-    workbench = application.workbench
-    first = workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    qtbot.waitUntil(lambda: workbench.jobs[first].phase == "running")
-    workbench._on_event(Progress(job_id=first, done=3, total=4, unit="layers", eta_seconds=50))
-    qtbot.waitUntil(lambda: line.amount.text() == "75 %  ·  50 s left")
-    assert "3 of 4 layers" in line.amount.toolTip()
-    assert line.title.whole() == "Load demo"
-    assert line.bar.value() / line.bar.maximum() == pytest.approx(0.75)
-    line.pause.click()
-    qtbot.waitUntil(lambda: line.pause.text() == "Resume")
-    line.cancel.click()
-    qtbot.waitUntil(lambda: not workbench.jobs[first].active)
-    qtbot.waitUntil(lambda: not line.cancel.isVisible())
 
 
 @pytest.mark.all_pages

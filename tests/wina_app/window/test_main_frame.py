@@ -3,16 +3,13 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDropEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
-from wina_app.application import Application
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox
 from wina_app.services.settings import Preferences, Settings
 from wina_app.services.store_thread import StoreThread
-from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import START_ROTATION, WindowSession, Workspace
 from wina_app.style.theme import magnitude_map, text_scale, tokens
@@ -20,8 +17,7 @@ from wina_app.window.files import FileOpener, kind_of
 from wina_app.window.messages import LONG_SECONDS, JobNotices
 from wina_app.window.settings_dialog import SettingsDialog
 
-from tests.wina_app.conftest import close
-from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench
+from tests.wina_app.fakes import FakeEngine, Recorded, done, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.errors import WinaError
 from wina_core.jobs import Done, Failed, InspectJob, RotateJob, Started
@@ -175,16 +171,6 @@ def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
     assert workbench.settings.recent_databases == ["postgresql://me@host/results"]
 
 
-def test_the_database_is_not_changed_under_running_jobs(tmp_path: Path):
-    workbench, _engine, _store = make_workbench(tmp_path)
-    view = Recorded()
-    opening = FileOpener(workbench, view, {})
-    workbench.submit(InspectJob(model=SOURCE), "Load")
-    opening.open_database(str(tmp_path / "other.sqlite"))
-    assert "while jobs run" in view.last("show_failure")
-    assert not (tmp_path / "other.sqlite").exists()
-
-
 def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_path: Path, qtbot):
     """A study was saved in the database, and its job is not submitted yet."""
     store, view = StoreThread(str(tmp_path / "results.sqlite")), Recorded()
@@ -300,24 +286,3 @@ def test_a_damaged_part_or_a_method_that_is_gone_costs_only_itself(last_session,
 @pytest.mark.usefixtures("last_session")
 def test_another_model_starts_with_defaults(tmp_path: Path):
     assert _restored(tmp_path, "/models/another").method.name == "wina"
-
-
-# ---- starting ----------------------------------------------------------------------------------------------------
-
-
-def test_nothing_but_the_window_itself_is_ever_shown_while_it_starts(qtbot, qapp):
-    class Watch(QObject):
-        seen: ClassVar[list[str]] = []
-
-        def eventFilter(self, watched, event):
-            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
-                self.seen.append(type(watched).__name__)
-            return False
-
-    watch = Watch()
-    qapp.installEventFilter(watch)
-    application = Application(qapp, engine=EngineThread(FakeClient))
-    application.start(page="model")
-    qapp.removeEventFilter(watch)
-    assert watch.seen == ["MainWindow"]
-    close(qtbot, application)

@@ -5,13 +5,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMargins, QRect, Qt, QTimer
-from PySide6.QtWidgets import QMessageBox, QToolButton, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QMessageBox, QToolButton
 from wina_app.__main__ import parser
 from wina_app.application import Application
 from wina_app.services.settings import Preferences
 from wina_app.services.threads import EngineThread
-from wina_app.window.remembered_state import WindowPlace, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import ENVIRONMENT, FakeClient
@@ -175,47 +174,6 @@ def test_a_question_that_is_open_does_not_keep_the_session_from_ending(applicati
     with qtbot.waitSignal(window.closed):
         window.close()
     assert asked == [True]
-
-
-@pytest.mark.all_pages
-def test_closing_without_jobs_asks_nothing_and_page_and_theme_are_remembered(application, window, qtbot):
-    window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
-    window.show_page("results")
-    window.set_theme("dark")
-    with qtbot.waitSignal(window.closed):
-        window.close()
-    settings = application.workbench.settings
-    assert (settings.page, settings.preferences.theme) == ("results", "dark")
-    assert settings.geometry
-    assert application.workbench.engine_pid is None
-
-
-@pytest.mark.parametrize(
-    ("frame", "expected"),
-    [
-        (QRect(100, 100, 1280, 750), QRect(100, 100, 1280, 750)),
-        (QRect(100, -30, 1280, 750), QRect(100, 0, 1280, 750)),  # the title bar above the screen
-        (QRect(1800, 100, 1280, 750), QRect(1920, 100, 1280, 750)),  # most of it on the second
-        (QRect(-5000, -5000, 1280, 750), QRect(0, 0, 1280, 750)),  # its screen is gone
-        (QRect(2500, 1000, 1280, 750), QRect(2500, 690, 1280, 750)),
-        (QRect(100, 100, 2000, 3000), QRect(0, 0, 1920, 1040)),  # larger than the screen
-    ],
-)
-def test_a_window_with_its_title_bar_is_on_one_of_the_screens(frame, expected):
-    screens = [QRect(0, 0, 1920, 1040), QRect(1920, 0, 2560, 1440)]
-    assert placed(frame, screens) == expected
-
-
-def test_the_title_bar_of_the_first_start_leaves_the_status_line_on_the_screen(qtbot, monkeypatch):
-    window = QWidget()
-    qtbot.addWidget(window)
-    place = WindowPlace(window)
-    monkeypatch.setattr(place, "_screens", lambda: [QRect(0, 0, 1280, 720)])
-    place.restore(b"")
-    window.show()
-    monkeypatch.setattr(place, "_frame_margins", lambda: QMargins(2, 30, 2, 2))
-    place.fit()
-    assert (window.width(), window.height()) == (1276, 688)
 
 
 def test_the_key_of_the_main_button_works_once_the_button_is_enabled(window, qtbot):

@@ -2,13 +2,18 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QSplitter, QTabWidget, QWidget
+from wina_app.application import Application
 from wina_app.services.settings import Settings
+from wina_app.services.threads import EngineThread
 from wina_app.widgets.base_page import Page
-from wina_app.window.remembered_state import ViewStates
+
+from tests.wina_app.conftest import close
+from tests.wina_app.fakes import FakeClient
+from tests.wina_app.stored_runs import SOURCE, summary
+from tests.wina_app.tour import settle
 
 _NAMES = ("mode", "share", "heads", "name", "halves", "number", "tabs")
 
@@ -38,24 +43,15 @@ def form(qtbot):
     return make
 
 
-def _stored(folder: Path) -> ViewStates:
-    return ViewStates(Settings(folder / "window.json"))
-
-
-def test_the_next_start_restores_what_was_typed_and_chosen(form, tmp_path):
-    before, settings = form(), Settings(tmp_path / "window.json")
+def test_what_was_typed_and_chosen_is_restored(form):
+    before, after = form(), form()
     before.mode.setCurrentIndex(1)
     before.share.setValue(12.5)
     before.heads.setChecked(True)
     before.name.setText("halves")
-    settings.views = ViewStates(settings).collected({"model": before})
-    after = form()
-    _stored(tmp_path).restore(after)
+    after.restore_view(json.loads(json.dumps(before.view_state())))
     assert after.view_state() == before.view_state()
-    settings.reopen = False
-    fresh = form()
-    _stored(tmp_path).restore(fresh)
-    assert fresh.name.text() == ""
+    assert after.name.text() == "halves"
 
 
 @pytest.mark.parametrize(
@@ -67,24 +63,15 @@ def test_the_next_start_restores_what_was_typed_and_chosen(form, tmp_path):
         {"mode": True, "share": 1e300, "number": True, "tabs": 10**40, "halves": [10**40, 1]},
     ],
 )
-def test_a_damaged_or_older_view_changes_nothing(form, tmp_path, state):
-    (tmp_path / "window.json").write_text(json.dumps({"version": 1, "views": {"model": state}}))
+def test_a_damaged_or_older_view_changes_nothing(form, state):
     page, before = form(), form().view_state()
-    _stored(tmp_path).restore(page)
+    page.restore_view(json.loads(json.dumps(state)))
     assert page.view_state() == before
 
 
-def test_a_page_that_fails_to_remember_costs_only_itself(form, tmp_path, caplog):
-    page, settings = form(), Settings(tmp_path / "window.json")
-    settings.views = {"model": {"name": "kept"}, "results": {"name": "never made"}}
-    page.view_state = page.restore_view = lambda *_: 1 / 0
-    views = ViewStates(settings)
-    views.restore(page)
-    assert views.collected({"model": page}) == settings.views
-    assert len(caplog.records) == 2
-
-
-def test_a_form_is_remembered_without_a_quit_and_written_once(application, monkeypatch):
+def test_a_form_is_remembered_without_a_quit_once_and_a_page_that_fails_costs_only_itself(
+    application, monkeypatch, caplog
+):
     window, settings = application.window, application.workbench.settings
     window._memory.timeout.emit()
     written = []
@@ -93,6 +80,54 @@ def test_a_form_is_remembered_without_a_quit_and_written_once(application, monke
     assert not written
     window.show_page("results")
     window.pages["results"].filter.setText("wina")
+    model = window.pages["model"]
+    monkeypatch.setattr(model, "view_state", lambda: 1 / 0)
     window._memory.timeout.emit()
     assert written == [1]
     assert (settings.page, settings.views["results"]["filter"]) == ("results", "wina")
+    assert settings.views["model"], "as it was stored before"
+    monkeypatch.setattr(model, "restore_view", lambda _: 1 / 0)
+    window._restore_view(model)
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
+    monkeypatch.undo()
+
+
+@pytest.mark.nightly
+@pytest.mark.all_pages
+def test_a_restart_restores_everything(qtbot, qapp):
+    def start() -> Application:
+        application = Application(qapp, engine=EngineThread(FakeClient))
+        application.start()
+        application.workbench.workspace.set_model(SOURCE, summary())
+        settle()
+        return application
+
+    first = start()
+    window = first.window
+    evaluate, model, sparsity = (window.pages[key] for key in ("evaluate", "model", "sparsity"))
+    evaluate.tasks.limit.setValue(7)
+    evaluate.tasks.set_ticks({"piqa": True, "arc_easy": False})
+    for boxes in (evaluate.configurations.methods, evaluate.configurations.rotations):
+        for box in boxes:
+            box.setChecked(not box.isChecked())
+    model.dtype.setCurrentIndex(1)
+    sparsity.toolbar.allocator.setCurrentIndex(2)
+    sparsity.editor.keep.click()
+    sparsity.heatmap.set_selection(sparsity.heatmap.selection.click((1, 2)))
+    window.docks["help"].show()
+    window.dock_area.toggle()
+    window.show_page("evaluate")
+    settle()
+    before = {key: page.view_state() for key, page in window.pages.items()}
+    collapsed = window.dock_area.is_collapsed
+    close(qtbot, first)
+    again = start()
+    second = again.window
+    after = {key: page.view_state() for key, page in second.pages.items()}
+    for key, state in before.items():
+        assert after[key] == state, key
+    assert second.current_page.key == "evaluate"
+    assert second.pages["sparsity"].heatmap.selection.cells == {(1, 2)}
+    assert second.docks["help"].isVisible()
+    assert second.dock_area.is_collapsed == collapsed
+    close(qtbot, again)

@@ -19,11 +19,6 @@ def wire(
 ) -> GateController:
     """Give the page the inspector of its heatmap, and return its controller; `show_inspector` raises its dock."""
     control = GateController(workbench, view)
-    view.visible_changed.connect(control.set_visible)
-    view.form.prompt_changed.connect(control.set_prompt)
-    view.form.ticked.connect(control.tick)
-    view.form.inspect_requested.connect(control.inspect)
-    view.form.cancel_requested.connect(control.cancel)
     for (plot, name), keys in zip(view.plots, ("Ctrl+Alt+G", "Ctrl+Alt+M", "Ctrl+Alt+H"), strict=True):
         offer_export(page, plot, name, keys)
     page.inspector = view

@@ -5,6 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
 
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.view_state import (
     PROMPT,
@@ -15,7 +16,7 @@ from wina_app.pages.gate_inspector.view_state import (
     target_of,
 )
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion
+from wina_app.shared.page_job import PageJob
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
@@ -42,8 +43,9 @@ class GateController(QObject):
         self._prompt = PROMPT
         self._ticks: dict[str, bool] = {}
         self._visible = self._follows = False
-        self._job_id: str | None = None
-        self._question = ProductQuestion(workbench, view)
+        self._running = PageJob(workbench, view, "The inspection was cancelled.")
+        self._running.changed.connect(self._on_job)
+        self._running.finished.connect(self._on_inspected)
         self._inspected: OrderedDict[InspectGateJob, InspectedCell] = OrderedDict()
         self._shown_cell: InspectedCell | None = None
         self._pause, self._live = (
@@ -56,8 +58,11 @@ class GateController(QObject):
         self._workspace.method_changed.connect(self._subject_changed)
         self._workspace.quantization_settled.connect(self._subject_changed)
         self._workspace.plan_changed.connect(self._plan_changed)
-        workbench.jobs.changed.connect(self._on_job_changed)
-        workbench.jobs.ended.connect(self._on_job_ended)
+        view.visible_changed.connect(self.set_visible)
+        view.form.prompt_changed.connect(self.set_prompt)
+        view.form.ticked.connect(self.tick)
+        view.form.inspect_requested.connect(self.inspect)
+        view.form.cancel_requested.connect(self._running.cancel)
         self._subject_changed()
 
     def set_visible(self, visible: bool) -> None:
@@ -83,7 +88,7 @@ class GateController(QObject):
     def inspect(self, *, automatic: bool = False) -> None:
         """Inspect the selected cell in the engine, or show it from memory; `automatic` starts no long rotation."""
         job = self._job()
-        if job is None or self._reason() or self._job_id is not None:
+        if job is None or self._reason():
             return
         self._follows = True
         self._view.clear_message()
@@ -94,16 +99,8 @@ class GateController(QObject):
         ):
             self._show(inspected)
             return
-        self._question.before(job, lambda: self._submit(job), silent=automatic)
-
-    def _submit(self, job: InspectGateJob) -> None:
         name = f"layer {job.layer} · {job.projection}"
-        self._job_id = self._workbench.submit(job, f"Inspect the gate of {name}")
-        self._show_action()
-
-    def cancel(self) -> None:
-        if self._job_id is not None:
-            self._workbench.cancel(self._job_id)
+        self._running.ask_and_start(job, f"Inspect the gate of {name}", silent=automatic)
 
     def _forget_model(self) -> None:
         self._inspected.clear()
@@ -153,7 +150,7 @@ class GateController(QObject):
         return planned_gates(cell, self._workspace.plan)
 
     def _show_action(self) -> None:
-        self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
+        self._view.form.show_progress(self._running.entry)
         inspected = self._shown_cell is not None
         self._view.show_action("Inspect again" if inspected else "Inspect the gate", self._reason())
 
@@ -167,7 +164,7 @@ class GateController(QObject):
             return "Type a prompt first"
         if not self._chosen_methods():
             return "Tick a method that gates this projection first"
-        if self._job_id is not None:
+        if self._running.entry is not None:
             return "An inspection is running"
         return ""
 
@@ -205,25 +202,16 @@ class GateController(QObject):
         similar = next((other for other in reversed(self._inspected) if _differ_in_targets_only(other, job)), None)
         return None if similar is None else self._inspected[similar]
 
-    def _on_job_changed(self, job_id: str) -> None:
-        if job_id == self._job_id:
-            self._view.show_progress(self._workbench.jobs[job_id])
-
-    def _on_job_ended(self, job_id: str) -> None:
-        if job_id != self._job_id:
-            return
-        self._job_id = None
-        entry = self._workbench.jobs[job_id]
-        if entry.phase == "failed":
-            self._follows = False  # else each selected cell would fail again
-            self._view.show_error(entry.error)
-        elif entry.phase == "cancelled":
-            self._follows = False
-            self._view.show_notice("The inspection was cancelled.")
-        elif isinstance(entry.job, InspectGateJob) and isinstance(entry.result, GateRecord):
-            self._workbench.jobs.forget_result(job_id)  # megabytes
-            self._unpack(entry.job, entry.result)
+    def _on_job(self) -> None:
+        ended = self._running.entry is None
+        self._follows = self._follows and not ended  # else each selected cell would fail again
         self._show_action()
+
+    def _on_inspected(self, entry: JobEntry) -> None:
+        if isinstance(entry.job, InspectGateJob) and isinstance(entry.result, GateRecord):
+            self._follows = True
+            self._workbench.jobs.forget_result(entry.id)  # megabytes
+            self._unpack(entry.job, entry.result)
 
     def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:
         """Unpack a record, which has megabytes, on the store's thread."""

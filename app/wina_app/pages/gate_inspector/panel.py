@@ -274,9 +274,6 @@ class GateInspector(QScrollArea):
             )
             self.remark.setText(f"{explanation} {reason}." if reason else explanation)
 
-    def show_progress(self, entry: JobEntry | None) -> None:
-        self.form.show_progress(entry)
-
     def show_cell(self, cell: InspectedCell | None, gates: tuple[PlannedGate, ...]) -> None:
         """Show an inspected cell; None if it was not inspected."""
         fresh = cell is not self._cell
@@ -293,8 +290,8 @@ class GateInspector(QScrollArea):
         self.agreement.show_gates(gates)
         self._show_plots()
 
-    def show_error(self, text: str) -> None:
-        self.message.show_message("error", text)
+    def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
+        self.message.show_message("error", text, retry)
 
     def show_notice(self, text: str) -> None:
         self.message.show_message("notice", text)

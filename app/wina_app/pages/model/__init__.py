@@ -16,13 +16,6 @@ def wire(
     """Make the page, add it to the window, and return its controller."""
     view = ModelPage()
     control = ModelController(workbench, view)
-    view.open_requested.connect(control.open)
-    view.progress.cancel_requested.connect(control.cancel)
-    view.progress.pause_requested.connect(control.pause)
-    view.progress.resume_requested.connect(control.resume)
-    view.begin.cancel_requested.connect(control.cancel_fetch)
-    view.forget_requested.connect(control.forget)
-    view.cost.changed.connect(control.price)
     view.begin.results.button.clicked.connect(open_results)
     add_page(view)
     return control

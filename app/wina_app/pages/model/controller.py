@@ -7,9 +7,11 @@ from functools import partial
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.page import ModelPage
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
+from wina_app.shared.page_job import PageJob
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob
 from wina_core.model_info.small_models import SMALL_MODELS, Origin, fetched_from
@@ -24,16 +26,22 @@ class ModelController(QObject):
     def __init__(self, workbench: Workbench, view: ModelPage) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
-        self._job_id: str | None = None
-        self._last = ""
-        """Last loading job, also after it ended."""
+        self._job = PageJob(workbench, view, "Loading was cancelled.")
+        self._job.changed.connect(self._show_loading)
+        self._job.finished.connect(self._on_loaded)
         self._request = 0
-        """The model that is being loaded, as its headers describe it."""
         self._fetches: dict[str, _Fetch] = {}
         """Fetched models by their jobs."""
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.requeued.connect(self._on_requeued)
+        view.open_requested.connect(self.open)
+        view.progress.cancel_requested.connect(self._job.cancel)
+        view.progress.pause_requested.connect(self._job.pause)
+        view.progress.resume_requested.connect(self._job.resume)
+        view.begin.cancel_requested.connect(self.cancel_fetch)
+        view.forget_requested.connect(self.forget)
+        view.cost.changed.connect(self.price)
         view.show_recent(workbench.settings.recent)
         for name in SMALL_MODELS:
             self._ask_origin(name)
@@ -98,11 +106,14 @@ class ModelController(QObject):
     def _restore_location(self, fetch: "_Fetch") -> None:
         """Name the model that is loading or open, instead of one that is not fetched."""
         if fetch.request == self._request:
-            entry = None if self._job_id is None else self._workbench.jobs[self._job_id]
-            source = (
-                entry.job.model if entry and isinstance(entry.job, InspectJob) else self._workbench.workspace.source
-            )
+            source = self._loading or self._workbench.workspace.source
             self._view.show_location(source.location if source else "")
+
+    @property
+    def _loading(self) -> ModelSource | None:
+        """Return the model that is being loaded."""
+        entry = self._job.entry
+        return entry.job.model if entry is not None and isinstance(entry.job, InspectJob) else None
 
     def cancel_fetch(self, name: str) -> None:
         """Cancel the fetching of a small model."""
@@ -134,16 +145,7 @@ class ModelController(QObject):
 
     def cancel(self) -> None:
         """Cancel loading; the open model stays."""
-        if self._job_id is not None:
-            self._workbench.cancel(self._job_id)
-
-    def pause(self) -> None:
-        if self._job_id is not None:
-            self._workbench.pause(self._job_id)
-
-    def resume(self) -> None:
-        if self._job_id is not None:
-            self._workbench.resume(self._job_id)
+        self._job.cancel()
 
     def price(self, method: MethodSpec, sparsity: float, context: int) -> None:
         """Show the cost of a generated token at a uniform sparsity (fraction), for every exact rotation."""
@@ -177,61 +179,47 @@ class ModelController(QObject):
     def _load(self, request: int, source: ModelSource) -> None:
         if request != self._request:  # another model was requested meanwhile
             return
-        self.cancel()  # the end of an earlier loading is ignored: its id is replaced
         name = name_of(source.location)
-        self._job_id = self._last = self._workbench.submit(InspectJob(model=source), f"Load {name}")
-        self._show_loading(self._job_id)
+        self._job.start(InspectJob(model=source), f"Load {name}")
 
     def _on_requeued(self, job_id: str) -> None:
         if job_id in self._fetches:
             self._view.clear_message()
             self._show_fetching(job_id)
-        if job_id == self._last:
-            self._job_id = job_id
-            self._view.clear_message()
-            self._show_loading(job_id)
 
-    def _show_loading(self, job_id: str) -> None:
-        entry, first = self._workbench.jobs[job_id], self._workbench.jobs.active[0]
-        if isinstance(entry.job, InspectJob):
-            self._workbench.workspace.set_loading(name_of(entry.job.model.location))
-        self._view.show_loading(entry, first.title if first is not entry and entry.phase == "queued" else "")
+    def _show_loading(self) -> None:
+        entry, source, active = self._job.entry, self._loading, self._workbench.jobs.active
+        self._workbench.workspace.set_loading(name_of(source.location) if source else "")
+        if entry is None:
+            self._preview = None
+            self._view.show_loading(None)
+        else:
+            waits = entry.phase == "queued" and active[0] is not entry
+            self._view.show_loading(entry, active[0].title if waits else "")
 
     def _refuse(self, request: int, text: str) -> None:
         """Show why a model cannot be opened; the open one stays, and one that is being loaded."""
         if request == self._request:
-            entry = None if self._job_id is None else self._workbench.jobs[self._job_id]
-            loading = entry.job.model.location if entry and isinstance(entry.job, InspectJob) else ""
-            self._workbench.workspace.set_loading(name_of(loading))
+            self._workbench.workspace.set_loading(name_of(self._loading.location) if self._loading else "")
             self._view.show_error(text)
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id in self._fetches:
             self._show_fetching(job_id)
-        if job_id == self._job_id and self._workbench.jobs[job_id].active:
-            self._show_loading(job_id)
 
     def _on_job_ended(self, job_id: str) -> None:
         if job_id in self._fetches:
             self._on_fetch_ended(job_id)
-            return
-        if job_id != self._job_id:
-            if self._job_id is not None:
-                self._show_loading(self._job_id)  # it may have waited for that one
-            return
-        self._job_id = None
-        self._view.show_loading(None)
-        entry = self._workbench.jobs[job_id]
-        if entry.phase == "failed":
-            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.phase == "cancelled":
-            self._view.show_notice("Loading was cancelled.")
-        elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
-            self._workbench.workspace.set_model(entry.job.model, entry.result)
-            self._workbench.settings.add_recent(entry.job.model.location)
+        elif self._job.entry is not None:
+            self._show_loading()  # it may have waited for that one
+
+    def _on_loaded(self, entry: JobEntry) -> None:
+        if isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
+            source = entry.job.model
+            self._workbench.workspace.set_model(source, entry.result)
+            self._workbench.settings.add_recent(source.location)
             self._view.show_recent(self._workbench.settings.recent)
-            self._view.show_summary(name_of(entry.job.model.location), entry.job.model, entry.result)
-        self._workbench.workspace.set_loading("")
+            self._view.show_summary(name_of(source.location), source, entry.result)
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,25 @@
-"""Cost of a generated token on the Model page: its table, its bars, and the panel with their choices."""
+"""Cost of a generated token on the Model page: its table, and the panel with its choices."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QRectF, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QHeaderView,
     QLabel,
-    QSizePolicy,
     QTableWidget,
     QTableWidgetItem,
-    QToolTip,
     QWidget,
 )
 
 from wina_app.style.icons import icon
 from wina_app.style.number_format import fraction, percent
-from wina_app.style.theme import GRID, HALF, font, notifier, tokens
+from wina_app.style.theme import GRID, font, notifier, tokens
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, captioned, text_label
 from wina_app.widgets.fields import choices, decimal, whole_number
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
-from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import CostRecord, CostRow
 from wina_core.specs import DENSE, method_specs
 from wina_core.specs.methods import get_method
@@ -37,18 +32,6 @@ NAMES: dict[str, str] = {
     "per_site": "Per site, as published",
 }
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "weights": ("gated weights", ("projections",)),
-    "low rank": ("low-rank part", ("low rank",)),
-    "head": ("head and embedding", ("head", "embedding")),
-    "cache": ("KV cache", ("attention",)),
-    "shortcuts": ("rotation's shortcuts", ("shortcuts",)),
-    "rest": ("gating, norms and biases", ("gating", "norms", "elementwise")),
-}
-"""Pieces of a bar: name, and the terms of the cost that they sum up."""
-_EDGE = 4
-"""Pixels between a bar and its number."""
 
 _CONTEXT = 2_048
 _EXPLANATION = (
@@ -84,12 +67,6 @@ def cost_table(record: CostRecord) -> CostTable:
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),
     )
-
-
-def bytes_text(value: float, dense: CostRow) -> str:
-    """Return bytes in the unit of the table, which is the dense model's."""
-    scale, unit = _scale(dense.net_bytes)
-    return f"{_number(value / scale)} {unit}B"
 
 
 def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
@@ -132,147 +109,6 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-@dataclass(frozen=True)
-class Stack:
-    """One bar: its pieces in bytes, by the keys of PARTS, without empty ones."""
-
-    name: str
-    pieces: dict[str, float]
-    dense: CostRow
-    """The dense model's cost, which gives the unit."""
-
-    @property
-    def total(self) -> float:
-        return sum(self.pieces.values())
-
-    @property
-    def number(self) -> str:
-        return bytes_text(self.total, self.dense)
-
-    @property
-    def text(self) -> str:
-        texts = [f"{PARTS[key][0]} {bytes_text(value, self.dense)}" for key, value in self.pieces.items()]
-        return f"{self.name}: {self.number} ({', '.join(texts)})"
-
-
-def stacks(record: CostRecord) -> tuple[Stack, ...]:
-    return tuple(Stack(NAMES[row.rotation], _pieces(row), record.rows[0]) for row in record.rows)
-
-
-def _pieces(row: CostRow) -> dict[str, float]:
-    bytes_ = {term.name: term.bytes for term in row.terms}
-    sums = {key: sum(bytes_.get(name, 0.0) for name in names) for key, (_, names) in PARTS.items()}
-    return {key: value for key, value in sums.items() if value > 0}
-
-
-class CostBars(QWidget):
-    """Stacked bars on one scale that begins at zero, above the legend of their pieces."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._stacks: tuple[Stack, ...] = ()
-        self._name = "Bytes read for a generated token, by part"
-        self.setAccessibleName(self._name)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        notifier().changed.connect(self.updateGeometry)
-
-    def show_stacks(self, bars: Sequence[Stack]) -> None:
-        self._stacks = tuple(bars)
-        self.setAccessibleDescription("; ".join(stack.text for stack in bars))
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(GRID * 60, len(self._stacks) * self._row_height() + self._legend_height(self.width()))
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(GRID * 40, self.sizeHint().height())  # the full height: nothing scrolls
-
-    def event(self, event: QEvent) -> bool:
-        """Show the pieces of the bar under the mouse."""
-        if isinstance(event, QHelpEvent):
-            row = event.pos().y() // self._row_height()
-            if row < len(self._stacks):
-                QToolTip.showText(event.globalPos(), plain_tip(self._stacks[row].text), self)
-                return True
-        return super().event(event)
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        if not self._stacks:
-            return
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setFont(font(tabular=True))
-            self._paint_bars(painter)
-            self._paint_legend(painter)
-
-    def _paint_bars(self, painter: QPainter) -> None:
-        t, metrics, height = tokens(), QFontMetrics(painter.font()), self._row_height()
-        names = max(metrics.horizontalAdvance(stack.name) for stack in self._stacks) + GRID * 2
-        numbers = max(metrics.horizontalAdvance(stack.number) for stack in self._stacks) + GRID
-        scale = max(GRID * 6, self.width() - names - numbers) / max(stack.total for stack in self._stacks)
-        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        for row, stack in enumerate(self._stacks):
-            top, x = row * height, float(names)
-            painter.setPen(QColor(t.text))
-            painter.drawText(QRectF(0, top, names, height), left, stack.name)
-            painter.setPen(Qt.PenStyle.NoPen)
-            for key, value in stack.pieces.items():
-                painter.setBrush(_colour(key))
-                painter.drawRect(QRectF(x, top + HALF, value * scale, height - GRID))
-                x += value * scale
-            painter.setPen(QColor(t.text))
-            painter.drawText(QRectF(x + _EDGE, top, numbers, height), left, stack.number)
-
-    def _paint_legend(self, painter: QPainter) -> None:
-        painter.setFont(font("small"))
-        top = len(self._stacks) * self._row_height()
-        height = QFontMetrics(painter.font()).height() + HALF
-        for key, x, line in self._legend(self.width()):
-            y = top + line * height
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(_colour(key))
-            painter.drawRect(QRectF(x, y + height / 2 - HALF, GRID, GRID))
-            painter.setPen(QColor(tokens().muted))
-            painter.drawText(
-                QRectF(x + GRID + HALF, y, self.width(), height), Qt.AlignmentFlag.AlignVCenter, PARTS[key][0]
-            )
-
-    def _legend(self, width: int) -> list[tuple[str, int, int]]:
-        """Return key, left edge and line of each entry, as many in a line as fit."""
-        metrics, used = QFontMetrics(font("small")), {key for stack in self._stacks for key in stack.pieces}
-        entries, x, line = [], 0, 0
-        for key in PARTS:
-            if key in used:
-                needed = GRID + HALF + metrics.horizontalAdvance(PARTS[key][0])
-                if x and x + needed > width:
-                    x, line = 0, line + 1
-                entries.append((key, x, line))
-                x += needed + 2 * GRID
-        return entries
-
-    def _legend_height(self, width: int) -> int:
-        lines = 1 + max((line for _, _, line in self._legend(width)), default=-1)
-        return lines * (QFontMetrics(font("small")).height() + HALF)
-
-    def _row_height(self) -> int:
-        return QFontMetrics(font()).height() + GRID
-
-
-def _colour(key: str) -> QColor:
-    t = tokens()
-    soft = QColor(t.accent)
-    soft.setAlphaF(0.5)
-    return {
-        "weights": QColor(t.accent),
-        "low rank": soft,
-        "head": QColor(t.dense),
-        "cache": QColor(t.done),
-        "shortcuts": QColor(t.warning),
-        "rest": QColor(t.border),
-    }[key]
-
-
 class CostPanel(QWidget):
     """Choice of method, sparsity (fraction) and context, and the table of costs."""
 
@@ -303,10 +139,7 @@ class CostPanel(QWidget):
         heading.setToolTip(_EXPLANATION)
         column.addLayout(beside(heading, HelpButton("GFLOPs saved")))
         column.addLayout(controls)
-        self.bars = CostBars()
-        self._bars_heading = text_label("Bytes read for a token, by part", "section")
-        below = (self._bars_heading, self.bars, text_label(_EXPLANATION, "muted", wrap=True))
-        for widget in (self.problem, self.table, self.warning, *below):
+        for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
             column.addWidget(widget)
         for box in (self.sparsity, self.context):
             box.valueChanged.connect(self.ask)
@@ -326,14 +159,12 @@ class CostPanel(QWidget):
         self._record = record
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        for widget in (self.table, self._bars_heading, self.bars):
-            widget.setVisible(record is not None)
+        self.table.setVisible(record is not None)
         warnings = [] if record is None else [row.warning for row in record.rows if row.warning]
         self.warning.setText(warnings[-1] if warnings else "")
         self.warning.setVisible(bool(warnings))
         if record is not None:
             self.table.show_cost(record)
-            self.bars.show_stacks(stacks(record))
 
     def _restyle(self) -> None:
         if self._record is not None:

@@ -1,32 +1,19 @@
 """Controller of the Playground: complete a prompt by the dense and by a sparse model."""
 
-from dataclasses import replace
-
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import waiting_text
-from wina_app.pages.playground.form_state import (
-    SIDES,
-    PlaygroundChoices,
-    PlaygroundSettings,
-    Side,
-    divergence_text,
-    figures,
-    make_choices,
-    problem,
-    recent,
-)
 from wina_app.pages.playground.page import PlaygroundPage
-from wina_app.pages.playground.server_controller import ServedCompletion, ServerController
+from wina_app.pages.playground.response_pane import SIDES, Side, divergence_text, figures
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import fraction
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, completion_of, first_difference
-from wina_core.records.completions import CompletionToken, StoredCompletion
-from wina_core.specs import NO_ROTATION
+from wina_core.records.completions import StoredCompletion
+from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.run_labels import model_label
@@ -35,15 +22,15 @@ SETTLE_MS = 200
 """Pause before the sparse side restarts after a change: a slider passes many values."""
 COUNT_MS = 100
 """Pause between updates of the read-outs while tokens arrive."""
+MAX_PROMPTS = 20
+"""Most prompts remembered."""
 
 
 class PlaygroundController(QObject):
     """Runner of one job at a time. A change of the sparse setting restarts the sparse side alone."""
 
-    def __init__(self, workbench: Workbench, view: PlaygroundPage, server: ServerController | None = None) -> None:
+    def __init__(self, workbench: Workbench, view: PlaygroundPage) -> None:
         super().__init__()
-        self._server = server
-        self._answer: ServedCompletion | None = None
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._job_id: str | None = None
@@ -74,24 +61,18 @@ class PlaygroundController(QObject):
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
+        view.changed.connect(self.change)
+        view.visible_changed.connect(lambda visible: self.change() if visible else None)  # the plan may be another
+        view.primary_triggered.connect(self.generate)
+        view.stop_requested.connect(self.stop)
+        view.history.completion_chosen.connect(self.show_stored)
+        view.history.settings_chosen.connect(self.use)
         self._view.form.show_prompts(workbench.settings.prompts)
         self._on_model_changed()
 
     @property
     def completions(self) -> dict[Side, Completion]:
         return self._completions
-
-    def set_visible(self, visible: bool) -> None:
-        """Read the plan again when the page is shown."""
-        if visible:
-            self.change()
-
-    def follow_server(self) -> None:
-        """Show the form while a server runs, even without an open model."""
-        if self._workspace.source is None:
-            self._show_context()
-            self._show_choices()
-        self._show_action()
 
     def change(self) -> None:
         """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
@@ -105,30 +86,17 @@ class PlaygroundController(QObject):
 
     def generate(self) -> None:
         """Complete the prompt on both sides."""
-        source, choice = self._workspace.source, self._view.form.choice()
-        if problem(choice, has_model=source is not None):
+        source, form = self._workspace.source, self._view.form
+        if source is None or self._reason():
             return
         self._view.clear_message()
-        if choice.to_server and self._server is not None and self._server.name:
-            self._send_to_server(self._server, choice)
-            return
-        if source is None:
-            return
-        settings = self._workbench.settings
-        if choice.store:
-            settings.prompts = recent(settings.prompts, choice.prompt)
-            self._view.form.show_prompts(settings.prompts)
         configurations = {"dense": CompletionSpec(), "sparse": self._chosen_sparse()}
+        job = form.job(source, tuple(configurations.values()))
+        if job.store:
+            others = (prompt for prompt in self._workbench.settings.prompts if prompt != job.prompt)
+            self._workbench.settings.prompts = [job.prompt, *others][:MAX_PROMPTS]
+            form.show_prompts(self._workbench.settings.prompts)
         self._stopped_by_user = False
-        job = GenerateJob(
-            model=source,
-            prompt=choice.prompt,
-            chat=choice.chat,
-            new_tokens=choice.new_tokens,
-            sampling=choice.sampling,
-            configurations=tuple(configurations.values()),
-            store=choice.store,
-        )
 
         def start() -> None:
             for side in SIDES:
@@ -164,12 +132,13 @@ class PlaygroundController(QObject):
             configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
-        store = self._view.form.choice().store
+        store = self._view.form.store.isChecked()
         self._send(self._last_job.model_copy(update={"configurations": tuple(configurations), "store": store}))
 
     def show_stored(self, stored: StoredCompletion) -> None:
         """Show a stored completion, and the dense one of its prompt, in place of the last ones."""
-        self._discard_completions()
+        self.stop()
+        self._job_id, self._last_job, self._difference = None, None, None
         record = stored.record
         completions = [completion_of(entry) for entry in (record, stored.dense) if entry is not None]
         self._completions = {
@@ -181,45 +150,10 @@ class PlaygroundController(QObject):
         self._show_numbers()
         self._show_action()
 
-    def _discard_completions(self) -> None:
-        self.stop()
-        self._job_id, self._last_job, self._difference = None, None, None
-
-    def _send_to_server(self, server: ServerController, choice: PlaygroundSettings) -> None:
-        """Show a server's completion in place of the last ones."""
-        self._discard_completions()
-        title = f"Server: {server.name}"
-        self._answer = answer = ServedCompletion(server.answer(choice), title, self)
-        self._completions = {"sparse": answer.completion}
-        for side in SIDES:
-            self._view.show_completion(side, self._completions.get(side))
-        self._view.show_waiting("Waiting for the server")
-        answer.token.connect(self._on_served)
-        answer.ended.connect(self._on_server_ended)
-        self._show_numbers()
-        self._show_action()
-
-    def _on_served(self, token: CompletionToken) -> None:
-        self._view.show_waiting("")
-        self._view.add_token("sparse", token)
-        if not self._counting.isActive():
-            self._counting.start()
-
-    def _on_server_ended(self, error: str) -> None:
-        self._answer = None
-        self._view.show_waiting("")
-        self._show_numbers()
-        self._show_action()
-        if error:
-            self._view.show_error(error)
-
     def use(self, stored: StoredCompletion) -> None:
         """Put the settings of a stored completion into the form; the next prompt takes them."""
-        point, choice = stored.record.point, self._view.form.choice()
-        settings = replace(
-            choice, prompt=point.prompt, chat=point.chat, new_tokens=point.new_tokens, sampling=point.sampling
-        )
-        summary, spec = self._workspace.summary, point.configuration
+        point, form, summary = stored.record.point, self._view.form, self._workspace.summary
+        spec = point.configuration
         if not spec.is_dense and summary is not None:
             try:
                 plan = spec.plan.for_layout(summary.layout)
@@ -231,9 +165,10 @@ class PlaygroundController(QObject):
             by_plan = isinstance(spec.plan, SparsityPlan) or fraction(round(100 * budget)) != budget
             self._plan = plan if by_plan and plan != self._workspace.plan else None
             self._reused = spec
-            self._view.show_choices(self._choices(), spec.rotation, spec.method)
-            settings = replace(settings, method=spec.method, rotation=spec.rotation, sparsity=budget, by_plan=by_plan)
-        self._view.show_settings(settings)
+            self._offer(spec.rotation, spec.method)
+            form.show_sparsity(budget, by_plan=by_plan)
+        form.show_point(point)
+        self._view.type_prompt()
         if point.model != self._workspace.source:
             self._view.show_notice(
                 f"These settings belong to a completion by {model_label(point.model)}, not by the open model."
@@ -242,13 +177,11 @@ class PlaygroundController(QObject):
     def stop(self) -> None:
         self._settling.stop()
         self._stopped_by_user = True
-        if self._answer is not None:
-            self._answer.stop()
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
     def _chosen_sparse(self) -> CompletionSpec:
-        return self._view.form.choice().sparse_spec(self._plan or self._workspace.plan)
+        return self._view.form.sparse_spec(self._plan or self._workspace.plan)
 
     def _begin(self, side: Side, spec: CompletionSpec) -> None:
         self._completions[side] = Completion(spec)
@@ -258,8 +191,6 @@ class PlaygroundController(QObject):
 
     def _send(self, job: GenerateJob) -> None:
         """Start a job in place of what is being generated."""
-        if self._answer is not None:
-            self._answer.stop()
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
         self._has_tokens = False
@@ -374,27 +305,30 @@ class PlaygroundController(QObject):
         self._show_context()
 
     def _show_context(self) -> None:
-        has_server = self._server is not None and self._server.runs
-        ready = has_server or bool(self._completions) or self._workspace.source is not None
+        ready = bool(self._completions) or self._workspace.source is not None
         self._view.show_context(self._workspace.breadcrumb()[:1], ready=ready)
 
     def _show_choices(self) -> None:
         """Choose the other pages' method and rotation, unless the rotation has to be computed first."""
         workspace = self._workspace
         rotation = workspace.rotation if workspace.rotation_report is not None else NO_ROTATION
-        self._view.show_choices(self._choices(), rotation, workspace.method)
+        self._offer(rotation, workspace.method)
         self._show_action()
 
-    def _choices(self) -> PlaygroundChoices:
-        work = self._workspace
-        choices = make_choices(work.summary, self._plan or work.plan, work.rotation, work.method, self._reused)
-        return replace(choices, chat=self._server.chat) if self._server and work.source is None else choices
+    def _offer(self, *chosen: *tuple[RotationSpec, MethodSpec]) -> None:
+        """Offer the choices of the model, and choose a rotation and a method."""
+        self._view.form.show_choices(self._workspace, self._plan or self._workspace.plan, self._reused, chosen)
+        self._view.restore_sparse_side()
 
     def _show_plan(self) -> None:
         self._plan = None  # an edit ends the use of a stored completion's plan
-        choice = self._view.form.choice()
-        self._view.show_choices(self._choices(), choice.rotation, choice.method)
+        self._view.form.show_plan(self._workspace.plan)
+
+    def _reason(self) -> str:
+        """Return why nothing can be generated now; empty where it can."""
+        if self._workspace.source is None:
+            return "Open a model first"
+        return "" if self._view.form.prompt.toPlainText().strip() else "Type a prompt or choose an example"
 
     def _show_action(self) -> None:
-        reason = problem(self._view.form.choice(), has_model=self._workspace.source is not None)
-        self._view.show_action(running=bool(self._job_id or self._answer), reason=reason)
+        self._view.show_action(running=self._job_id is not None, reason=self._reason())

@@ -5,10 +5,10 @@ from functools import partial
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QSlider, QToolButton, QWidget
 
-from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, PlaygroundSettings, shortened
-from wina_app.pages.playground.server_panel import ServerPanel
-from wina_app.style.number_format import fraction
-from wina_app.style.theme import GRID, font, monospace, notifier
+from wina_app.services.workspace import Workspace
+from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
+from wina_app.style.number_format import fraction, percent
+from wina_app.style.theme import GRID
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import (
@@ -22,9 +22,23 @@ from wina_app.widgets.controls import (
 )
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.specs import MethodSpec, RotationSpec
-from wina_core.specs.generation import MOST_TOKENS, SamplingSpec
+from wina_core.jobs import GenerateJob
+from wina_core.records.completions import CompletionPoint
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, method_specs
+from wina_core.specs.generation import MOST_TOKENS, CompletionSpec, SamplingSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
+PROMPTS: dict[str, str] = {
+    "A function's documentation": 'def median(data):\n    """Return the median',
+    "The body of a function": "def read_lines(path):\n    with open(path) as file:\n",
+    "A unit test": "class TestDict(unittest.TestCase):\n    def test_update(self):\n",
+    "Documentation in prose": "The following example shows how to open a file and read its lines::\n\n",
+    "A fact": "The capital of France is",
+    "An explanation": "Explain in one paragraph why large language models can leave out activations.",
+}
+"""Example prompts; the first four suit the demo model, trained on Python's library."""
+SHORT = 60
+"""Characters of a prompt in one line."""
 _WIDTH = GRID * 46
 _MOST_PERCENT = 99
 _STEP = 5
@@ -45,17 +59,10 @@ class PlaygroundForm(SidePanel):
     def __init__(self) -> None:
         super().__init__(_WIDTH)
         self._recent: list[str] = []
-        self._monospaced = False
         self._add_prompt()
         self.column.addSpacing(GRID)
         self._add_sparse_side()
         self._add_sampling()
-        self.server = ServerPanel()
-        self.server.changed.connect(self.changed)
-        self.column.addSpacing(GRID)
-        self.column.addWidget(self.server)
-        self.column.addStretch(1)
-        notifier().changed.connect(self._restyle)
 
     def _add_prompt(self) -> None:
         self.examples = QToolButton()
@@ -136,33 +143,44 @@ class PlaygroundForm(SidePanel):
             box.valueChanged.connect(self.changed)
         self.column.addWidget(fold)
 
-    def choice(self) -> PlaygroundSettings:
-        """Return the chosen settings; without a model, method and rotation are meaningless."""
-        return PlaygroundSettings(
+    def job(self, model: ModelSource, configurations: tuple[CompletionSpec, ...]) -> GenerateJob:
+        """Return the job that completes the prompt under these configurations."""
+        return GenerateJob(
+            model=model,
             prompt=self.prompt.toPlainText(),
             chat=self.chat.isEnabled() and self.chat.isChecked(),
             new_tokens=self.new_tokens.value(),
             sampling=SamplingSpec(
                 temperature=self.temperature.value(), top_p=self.top_p.value(), seed=self.seed.value()
             ),
-            rotation=self.rotation.currentData(),
-            method=self.method.currentData(),
-            sparsity=fraction(self.sparsity.value()),
-            by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
+            configurations=configurations,
             store=self.store.isChecked(),
-            to_server=self.server.sends,
         )
 
-    def show_settings(self, settings: PlaygroundSettings) -> None:
-        """Show settings; their method and rotation are among the choices."""
-        self.prompt.setPlainText(settings.prompt)
-        self.chat.setChecked(settings.chat)
-        self.new_tokens.setValue(settings.new_tokens)
-        self.temperature.setValue(settings.sampling.temperature)
-        self.top_p.setValue(settings.sampling.top_p)
-        self.seed.setValue(settings.sampling.seed)
-        self.sparsity.setValue(round(100 * settings.sparsity))
-        self.by_plan.setChecked(settings.by_plan)
+    def sparse_spec(self, plan: SparsityPlan | None) -> CompletionSpec:
+        """Return the configuration of the sparse side, by this plan if it is chosen."""
+        method: MethodSpec = self.method.currentData()
+        by_plan = plan is not None and self.by_plan.isEnabled() and self.by_plan.isChecked()
+        return CompletionSpec(
+            rotation=self.rotation.currentData(),
+            method=method,
+            plan=plan if by_plan and plan else UniformSparsity(sparsity=fraction(self.sparsity.value())),
+            calibration=CalibrationSpec() if method.needs_calibration else None,
+        )
+
+    def show_point(self, point: CompletionPoint) -> None:
+        """Show prompt and sampling of a stored completion."""
+        self.prompt.setPlainText(point.prompt)
+        self.chat.setChecked(point.chat)
+        self.new_tokens.setValue(point.new_tokens)
+        self.temperature.setValue(point.sampling.temperature)
+        self.top_p.setValue(point.sampling.top_p)
+        self.seed.setValue(point.sampling.seed)
+
+    def show_sparsity(self, sparsity: float, *, by_plan: bool) -> None:
+        """Show a fraction, and whether a plan takes its place."""
+        self.sparsity.setValue(round(100 * sparsity))
+        self.by_plan.setChecked(by_plan)
 
     def inputs(self) -> dict[str, QWidget]:
         """Return the inputs by the names under which their values are remembered."""
@@ -179,28 +197,42 @@ class PlaygroundForm(SidePanel):
             "sampling": self.sampling.heading,
         }
 
-    def set_monospaced(self, on: bool) -> None:
-        self._monospaced = on
-        self._restyle()
-
-    def _restyle(self) -> None:
-        self.prompt.setFont(monospace("body") if self._monospaced else font())
-
-    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Show the possible choices, and choose a rotation and a method."""
-        self.method.fill(choices.methods, method)
-        self.rotation.fill(choices.rotations, rotation)
+    def show_choices(
+        self,
+        workspace: Workspace,
+        plan: SparsityPlan | None,
+        stored: CompletionSpec | None,
+        chosen: tuple[RotationSpec, MethodSpec],
+    ) -> None:
+        """Offer all methods and rotations of a model, with those of other pages and of a `stored` completion."""
+        summary, method = workspace.summary, workspace.method
+        methods = {spec: spec.label for spec in method_specs() if spec.name != DENSE.name}
+        selection = "" if method.selection == "topk" else f", {method.selection}"
+        methods.setdefault(method, f"As on the Sparsity page: {method.label}{selection}")
+        methods.pop(DENSE, None)  # perhaps the Sparsity page's; dense is the other side
+        rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
+        rotations.setdefault(workspace.rotation, f"As on the Rotation page: {workspace.rotation.label}")
+        if stored is not None:
+            methods.setdefault(stored.method, stored.method.label)
+            rotations.setdefault(stored.rotation, stored.rotation.label)
+        self.method.fill([(text, spec) for spec, text in methods.items()], chosen[1])
+        self.rotation.fill([(text, spec) for spec, text in rotations.items()], chosen[0])
         explain_disabled(
             self.chat,
-            enabled=choices.chat,
+            enabled=summary is not None and summary.chat_template,
             reason="This model's tokenizer has no chat template",
             explanation="As the user's message of a conversation",
         )
-        self.by_plan.setText(f"By the plan: {choices.plan}" if choices.plan else "By the plan")
+        self.show_plan(plan)
+
+    def show_plan(self, plan: SparsityPlan | None) -> None:
+        """Describe the plan, by which the sparse side can be gated; None if there is none."""
+        described = "" if plan is None else f": {percent(plan.budget)}, {plan.provenance}"
+        self.by_plan.setText(f"By the plan{described}")
         self.by_plan.setAccessibleName("Sparsity by the plan of the Sparsity page")
         explain_disabled(
             self.by_plan,
-            enabled=bool(choices.plan),
+            enabled=plan is not None,
             reason="There is no plan; open a model",
             explanation="Each cell's own target, as edited on the Sparsity page",
         )
@@ -242,3 +274,8 @@ class PlaygroundForm(SidePanel):
             self.prompt.setPlainText(prompt)
         self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)
         self.changed.emit()
+
+
+def shortened(prompt: str, longest: int = SHORT) -> str:
+    words = " ".join(prompt.split())
+    return words if len(words) <= longest else f"{words[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"

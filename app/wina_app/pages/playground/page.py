@@ -1,16 +1,17 @@
 """View of the Playground."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
-from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
-from wina_app.pages.playground.history_panel import HistoryPanel
-from wina_app.pages.playground.response_pane import DIVERGENCE, CompletionPane
+from wina_app.pages.playground.history import HistoryPanel
+from wina_app.pages.playground.response_pane import DIVERGENCE, SIDES, CompletionPane, Side, token_readout
+from wina_app.pages.playground.server import ServerPanel
 from wina_app.plots.colour_bar import ColourBar
+from wina_app.services.workbench import Workbench
 from wina_app.style.theme import GRID
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
@@ -20,11 +21,9 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.jobs.completion import Completion
 from wina_core.records.completions import CompletionToken
-from wina_core.specs import MethodSpec, RotationSpec
 
 SERVE = "Serve a sparse model folder…"
 _STOP_KEYS = "Ctrl+."
-_MONOSPACED_KEYS = "Ctrl+Shift+M"
 _COLOURS = (
     "Colour of a token: KL divergence of the sparse model's prediction from the dense model's, after the sparse "
     "completion so far."
@@ -36,9 +35,14 @@ class PlaygroundPage(Page):
 
     changed = Signal()
     stop_requested = Signal()
-    history_visible = Signal(bool)
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        workbench: Workbench,
+        show_log: Callable[[str], object] = lambda _: None,
+        show_server: Callable[[str, str], object] = lambda *_: None,
+    ) -> None:
+        """`show_log` shows the log of a job, `show_server` a server's text and tooltip in the status line."""
         super().__init__("playground", "Playground")
         self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
         self._divergence_index: int | None = None
@@ -46,7 +50,12 @@ class PlaygroundPage(Page):
         """Texts of method and rotation of the last session, until a model is open."""
         self.form = PlaygroundForm()
         self.form.changed.connect(self.changed)
-        self.history = HistoryPanel()
+        self.server = ServerPanel(workbench, show_log, show_server)
+        self.server.process.failed.connect(self.show_error)
+        self.form.column.addSpacing(GRID)
+        self.form.column.addWidget(self.server)
+        self.form.column.addStretch(1)
+        self.history = HistoryPanel(workbench, self.show_error)
         self.history.copy_requested.connect(self._copy_all)
         self.start = self.form.prompt
         self.stop = push_button("Stop", self.stop_requested.emit, name="Stop generating")
@@ -62,8 +71,7 @@ class PlaygroundPage(Page):
         self.set_content(self._build())
         self.set_primary("Generate")
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
-        self.visible_changed.connect(lambda _: self._show_history())
-        self.remembered = self.form.inputs() | {"monospaced": self.monospaced, "left": self.left}
+        self.remembered = self.form.inputs() | {"left": self.left}
         self._add_commands()
 
     def _build_left(self) -> QWidget:
@@ -81,7 +89,7 @@ class PlaygroundPage(Page):
         self._stack.addWidget(self.history)
         self._stack.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
         column = QWidget()
-        top = hbox(None, self.left, STRETCH, self.monospaced, margins=(2 * GRID, GRID, 2 * GRID, 0))
+        top = hbox(None, self.left, STRETCH, margins=(2 * GRID, GRID, 2 * GRID, 0))
         vbox(column, top, (self._stack, 1), spacing=0)
         return column
 
@@ -89,23 +97,6 @@ class PlaygroundPage(Page):
         """Show the form or the stored completions in the left column."""
         self.left.choose(key)
         self._stack.setCurrentWidget(self.history if key == "history" else self.form)
-        self._show_history()
-
-    def _show_history(self) -> None:
-        self.history_visible.emit(self.isVisible() and self._stack.currentWidget() is self.history)
-
-    def _build_monospaced(self) -> QCheckBox:
-        box = QCheckBox("Monospaced")
-        box.setAccessibleName("Monospaced font for prompt and completions")
-        box.setToolTip(with_shortcut(box.accessibleName(), _MONOSPACED_KEYS))
-        box.toggled.connect(self._set_monospaced)
-        return box
-
-    def _set_monospaced(self, on: bool) -> None:
-        self.form.set_monospaced(on)
-        self.history.set_monospaced(on)
-        for pane in self.panes.values():
-            pane.text.set_monospaced(on)
 
     def _build(self) -> QWidget:
         sides = hbox(None, *((pane, 1) for pane in self.panes.values()), spacing=0)
@@ -113,7 +104,6 @@ class PlaygroundPage(Page):
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)
         bar.setToolTip(plain_tip(_COLOURS))
-        self.monospaced = self._build_monospaced()
         lines = vbox(None, self.divergence, self.pointed, spacing=0)
         key = hbox(
             None,
@@ -130,14 +120,10 @@ class PlaygroundPage(Page):
 
     def _add_commands(self) -> None:
         self.stop_action = self.add_command("Stop generating", self.stop.click, _STOP_KEYS)
-        server = self.form.server
-        self.add_command(SERVE, server.serve_requested.emit)
-        self.add_command("Stop the server", server.stop_requested.emit)
-        self.add_command("Type a prompt", self._type_prompt, "Ctrl+Shift+P")
+        self.add_command(SERVE, self.server.open)
+        self.add_command("Stop the server", self.server.stop)
+        self.add_command("Type a prompt", self.type_prompt, "Ctrl+Shift+P")
         self.add_command("Search the stored completions", self._search_history, "Ctrl+F")
-        self.add_command(
-            "Show prompt and completions in a monospaced font, or not", self.monospaced.toggle, _MONOSPACED_KEYS
-        )
         self.add_command("Raise the sparsity", lambda: self.form.step_sparsity(1), "Ctrl+]")
         self.add_command("Lower the sparsity", lambda: self.form.step_sparsity(-1), "Ctrl+[")
         self.to_divergence = self.add_command(
@@ -167,7 +153,7 @@ class PlaygroundPage(Page):
                 box.setCurrentIndex(row if row >= 0 else box.currentIndex())
             self.changed.emit()
 
-    def _type_prompt(self) -> None:
+    def type_prompt(self) -> None:
         self.show_left("form")
         self.form.prompt.setFocus()
 
@@ -200,7 +186,7 @@ class PlaygroundPage(Page):
         self.panes[side].text.viewport().setToolTip(text)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
-        """Show the header, or the empty state without a model and a server."""
+        """Show the header, or the empty state without a model."""
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
@@ -213,18 +199,13 @@ class PlaygroundPage(Page):
                 ),
                 "Open a model",
                 wants_model=True,
-                other=(SERVE, self.form.server.serve_requested.emit),
+                other=(SERVE, self.server.open),
             )
 
-    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Show the possible choices, and choose a rotation and a method."""
-        self.form.show_choices(choices, rotation, method)
+    def restore_sparse_side(self) -> None:
+        """Choose method and rotation of the last session, after those of the other pages."""
         if not self.is_empty:
-            QTimer.singleShot(0, self, self._restore_sparse_side)  # after method and rotation of the other pages
-
-    def show_settings(self, settings: PlaygroundSettings) -> None:
-        self.form.show_settings(settings)
-        self._type_prompt()
+            QTimer.singleShot(0, self, self._restore_sparse_side)
 
     def show_action(self, *, running: bool, reason: str) -> None:
         """Enable stopping while running, and generating unless there is a reason against it."""

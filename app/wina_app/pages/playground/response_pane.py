@@ -3,21 +3,24 @@
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Literal
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent, QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
-from wina_app.pages.playground.form_state import Side, ending
 from wina_app.plots.colour_maps import HIGHLIGHT, ColourScale
-from wina_app.style.theme import GRID, HALF, font, monospace, notifier, scaled, text_on
+from wina_app.style.number_format import percent, plural
+from wina_app.style.theme import GRID, HALF, font, notifier, scaled, text_on
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, push_button, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.jobs.completion import Completion
-from wina_core.records.completions import LEAST_TOKENS, CompletionToken
+from wina_core.records.completions import LEAST_TOKENS, CompletionToken, rate_text
 
+Side = Literal["dense", "sparse"]
+SIDES: tuple[Side, Side] = ("dense", "sparse")
 _MIN_LOG10, _MAX_LOG10 = -3.0, 1.0
 _BREAK = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n"
 
@@ -54,7 +57,6 @@ class TokenText(QPlainTextEdit):
         self._tokens: list[CompletionToken] = []
         self._starts: list[int] = []
         self._marked: int | None = None
-        self._monospaced = False
         self.cursorPositionChanged.connect(self._on_caret)
         notifier().changed.connect(self._restyle)
         self._restyle()
@@ -81,10 +83,6 @@ class TokenText(QPlainTextEdit):
         cursor.insertText(token.text.replace("\n", _BREAK), self._format(len(self._tokens) - 1))
         if at_end:
             bar.setValue(bar.maximum())
-
-    def set_monospaced(self, on: bool) -> None:
-        self._monospaced = on
-        self._restyle()
 
     def mark(self, position: int | None) -> None:
         """Mark the token where the completions diverge, now or when it arrives."""
@@ -139,7 +137,7 @@ class TokenText(QPlainTextEdit):
         return token if token >= 0 else None
 
     def _restyle(self) -> None:
-        self.setFont(monospace("body") if self._monospaced else font("body", tabular=True))
+        self.setFont(font("body", tabular=True))
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()  # laid out once
         for position in range(len(self._tokens)):
@@ -247,8 +245,8 @@ class CompletionPane(QWidget):
         """Show a completion so far; None clears it."""
         self._completion = completion
         label = self._title
-        if completion is not None and (completion.title or not completion.spec.is_dense):
-            label = completion.title or f"{self._title}: {completion.spec.label}"
+        if completion is not None and not completion.spec.is_dense:
+            label = f"{self._title}: {completion.spec.label}"
         self._heading.setText(label)
         self.text.show_tokens(completion.tokens if completion else ())
         self._restyle()
@@ -306,3 +304,81 @@ class CompletionPane(QWidget):
         self._swatch.setPixmap(method_swatch(method).pixmap(_SWATCH, _SWATCH))
         for number in self._numbers.values():
             number.setFont(font("body", tabular=True))
+
+
+def figures(completion: Completion | None, other: Completion | None = None) -> dict[str, str]:
+    """Return a side's read-outs by name; empty if there is no completion.
+
+    `other` is the sparse completion beside a dense one. The dense rate is then that of the passes over its text, by
+    which its speed-up is computed.
+    """
+    if completion is None or not completion.tokens:
+        return {}
+    readouts = {"tokens": f"{len(completion.tokens):,}"}
+    if completion.prefill is not None:
+        read, seconds = completion.prefill
+        readouts["prefill"] = f"{read / seconds:,.0f} tokens/s" if seconds > 0 else ""
+        readouts["first"] = _time(seconds)
+    speed = completion.speed
+    paired = other.speed.dense_rate if other is not None and completion.spec.is_dense else None
+    rate = paired or speed.rate
+    if rate is not None:
+        readouts["decode"] = f"{rate_text(rate)} tokens/s"
+    if speed.speedup is not None:
+        readouts["speedup"] = f"{speed.speedup:.2f} \N{MULTIPLICATION SIGN}"
+    elif speed.dense_rate is not None:
+        readouts["speedup"] = f"from {LEAST_TOKENS} tokens on"
+    if completion.divergence is not None:
+        readouts["divergence"] = f"{completion.divergence:.3g} nats"
+    if completion.ended is not None and completion.ended.sparsity is not None:
+        readouts["sparsity"] = percent(completion.ended.sparsity)
+    return readouts
+
+
+def ending(completion: Completion) -> str:
+    """Return how a completion ended, in words."""
+    if completion.ended is None:
+        return "generating"
+    return {"end": "reached end of text", "length": "reached max length", "stopped": "stopped"}[completion.ended.end]
+
+
+def token_readout(side: Side, position: int, token: CompletionToken, other: CompletionToken | None) -> str:
+    """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
+    the other model's probability."""
+    gated = token if side == "sparse" else other
+    dense = token.log_probability if side == "dense" else token.dense_log_probability
+    sparse = None if gated is None else gated.log_probability
+    divergence = None if gated is None else gated.divergence
+    texts = [
+        f"token {position + 1}: {token.text!r} (id {token.id})",
+        f"p dense {_probability(dense)}",
+        f"p sparse {_probability(sparse)}",
+    ]
+    if divergence is not None:
+        texts.append(f"KL {divergence:.3g} nats")
+    if token.read:  # else it was read with the prompt
+        texts.append(_time(token.seconds))
+    return "   ".join(texts)
+
+
+def divergence_text(dense: Completion | None, sparse: Completion | None, at: int | None) -> str:
+    """Return where the two completions diverge, as a sentence."""
+    if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
+        return ""
+    if at is None:
+        same = min(len(dense.tokens), len(sparse.tokens))
+        return f"The completions agree so far, for {plural(same, 'tokens', 'token')}."
+    words = tuple(
+        repr(completion.tokens[at].text) if at < len(completion.tokens) else "the end" for completion in (dense, sparse)
+    )
+    return f"The completions diverge at token {at + 1}: {words[0]} against {words[1]}."
+
+
+def _probability(log: float | None) -> str:
+    return "\N{EN DASH}" if log is None else f"{math.exp(log):.3g}"
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:,.2f} s"
+    return f"{1000.0 * seconds:.3g} ms"

@@ -12,10 +12,5 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> RotationCont
     """Make the page, add it to the window, and return its controller."""
     view = RotationPage()
     control = RotationController(workbench, view)
-    view.choice_changed.connect(lambda: control.choose(view.fields()))
-    view.rotate_requested.connect(control.rotate)
-    view.export_requested.connect(control.rotate)
-    view.gguf_requested.connect(control.gguf.export)
-    view.cancel_requested.connect(control.cancel)
     add_page(view)
     return control

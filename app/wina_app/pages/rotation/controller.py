@@ -2,19 +2,18 @@
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_entry import gguf_text
+from wina_app.jobs.job_entry import JobEntry, gguf_text
 from wina_app.pages.rotation.page import RotationPage
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace, name_of
 from wina_app.shared.export_jobs import ExportJobs
-from wina_app.shared.product_question import ProductQuestion
+from wina_app.shared.page_job import PageJob
 from wina_core.errors import WinaError, explain
 from wina_core.files.paths import check_new_file, find_converter
 from wina_core.jobs import ExportGgufJob, ResultValue, RotateJob
@@ -109,20 +108,22 @@ class RotationController(QObject):
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
-        self._question = ProductQuestion(workbench, view)
         self.gguf = GgufExport(workbench, view)
-        self._job_id: str | None = None
-        self._last = ""
-        """Last rotation job, also after it ended."""
+        self._job = PageJob(workbench, view, CANCELLED)
+        self._job.changed.connect(self._on_job)
+        self._job.finished.connect(self._on_rotated)
         self._problem = ""
         self._resumable: tuple[ModelSource, RotationSpec] | None = None
         """The rotation whose finished stages are on disk, from which it continues."""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
         self._workspace.quantization_settled.connect(self._show)
-        workbench.jobs.changed.connect(self._on_job_changed)
-        workbench.jobs.ended.connect(self._on_job_ended)
-        workbench.jobs.requeued.connect(self._on_requeued)
+        view.choice_changed.connect(lambda: self.choose(view.panel.fields()))
+        view.rotate_requested.connect(self.rotate)
+        view.gguf_requested.connect(self.gguf.export)
+        view.progress.pause_requested.connect(self._job.pause)
+        view.progress.resume_requested.connect(self._job.resume)
+        view.progress.cancel_requested.connect(self._job.cancel)
         self._show()
 
     def choose(self, fields: Mapping[str, Any]) -> None:
@@ -143,25 +144,16 @@ class RotationController(QObject):
         self._workspace.set_rotation(spec)
         self._look_up()
 
-    def rotate(self, export_to: str | None = None) -> None:
+    def rotate(self, folder: str = "") -> None:
         """Measure the chosen rotation, and save the rotated model if a folder is given."""
-        source = self._workspace.source
-        if source is None or self._job_id is not None:
+        source, export_to = self._workspace.source, folder or None
+        if source is None or self._job.entry is not None:
             return
         spec = self._workspace.rotation
         self._view.clear_message()
         title = f"Export rotated model: {spec.label}" if export_to else f"Rotate: {spec.label}"
         job = RotateJob(model=source, rotation=spec, spectra=True, export_to=export_to)
-        self._question.before(job, lambda: self._submit(job, title))
-
-    def _submit(self, job: RotateJob, title: str) -> None:
-        if self._job_id is None:  # another request may have been answered first
-            self._last = self._job_id = self._workbench.submit(job, title)
-            self._show_action()
-
-    def cancel(self) -> None:
-        if self._job_id is not None:
-            self._workbench.cancel(self._job_id)
+        self._job.ask_and_start(job, title)
 
     def _look_up(self) -> None:
         """Show the stored measurement of this rotation of this model, if any."""
@@ -197,7 +189,7 @@ class RotationController(QObject):
     def _show(self) -> None:
         workspace = self._workspace
         self._view.show_context(workspace.breadcrumb(), workspace.summary)
-        self._view.show_choice(workspace.rotation)
+        self._view.panel.show_choice(workspace.rotation)
         self._view.show_report(workspace.rotation_report, workspace.summary)
         self._show_action()
 
@@ -208,32 +200,17 @@ class RotationController(QObject):
         elif self._workspace.rotation.is_identity:
             reason = self._problem or IDENTITY
         resumable = self._resumable == (self._workspace.source, self._workspace.rotation)
-        self._view.show_action(running=self._job_id is not None, reason=reason, resumable=resumable)
+        self._view.show_action(running=self._job.entry is not None, reason=reason, resumable=resumable)
         self._view.show_gguf(gguf_name(self._workspace), self._problem or gguf_problem(self._workspace))
-        self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
+        self._view.show_progress(self._job.entry)
 
-    def _on_job_changed(self, job_id: str) -> None:
-        if job_id == self._job_id:
-            self._view.show_progress(self._workbench.jobs[job_id])
-
-    def _on_requeued(self, job_id: str) -> None:
-        if job_id == self._last:
-            self._job_id = job_id
-            self._view.clear_message()
-            self._show_action()
-
-    def _on_job_ended(self, job_id: str) -> None:
-        if job_id != self._job_id:
-            return
-        self._job_id = None
+    def _on_job(self) -> None:
         self._show_action()
-        self._look_for_stages()
-        entry = self._workbench.jobs[job_id]
-        if entry.phase == "failed":
-            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.phase == "cancelled":
-            self._view.show_notice(CANCELLED)
-        elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
+        if self._job.entry is None:
+            self._look_for_stages()
+
+    def _on_rotated(self, entry: JobEntry) -> None:
+        if isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
             if entry.result.exported_to:
                 self._view.show_saved(Path(entry.result.exported_to))
             if entry.job.model == self._workspace.source and entry.job.rotation == self._workspace.rotation:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QStackedWidget, QVBoxLayout, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.jobs.texts import page_text
 from wina_app.pages.rotation.panel import RotationPanel
 from wina_app.pages.rotation.report_panes import RefinementPlot
 from wina_app.pages.rotation.report_view import RotationReportView
 from wina_app.plots.export import add_menu, offer_export
+from wina_app.shared.job_strip import JobStrip
 from wina_app.style.theme import GRID
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, fill, hbox, vbox
@@ -27,14 +27,12 @@ class RotationPage(Page):
     """Page to choose a rotation and see its measurement."""
 
     choice_changed = Signal()
-    rotate_requested = Signal()
-    cancel_requested = Signal()
-    export_requested = Signal(str)
+    rotate_requested = Signal(str)
+    """Folder for the rotated model; empty to measure alone."""
     gguf_requested = Signal(Path)
 
     def __init__(self) -> None:
         super().__init__("rotation", "Rotation")
-        self._running = False
         self.export = push_button("Export rotated model…", self._choose_export)
         self.gguf = push_button("Export GGUF file…", self._choose_gguf)
         self.gguf_command = self.add_command("Export GGUF file…", self._choose_gguf)
@@ -50,7 +48,7 @@ class RotationPage(Page):
         self.set_content(content)
         self.remembered |= {"shown": self.report.quantity}
         self.set_primary("Rotate")
-        self.primary_triggered.connect(self._on_primary)
+        self.primary_triggered.connect(lambda: self.rotate_requested.emit(""))
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def _build_report(self) -> QWidget:
@@ -61,11 +59,7 @@ class RotationPage(Page):
         column = vbox(waiting, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         self._state_title = text_label("", "title")
         self._state_text = text_label("", wrap=True)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Rotation progress")
-        self.bar.setMaximumWidth(GRID * 60)
-        for widget in (self._state_title, self.bar, self._state_text):
+        for widget in (self._state_title, self._state_text):
             column.addWidget(widget)
         self.curve: RefinementPlot | None = None
         """The curve of a running refinement, made at its first step."""
@@ -76,22 +70,16 @@ class RotationPage(Page):
         self._waiting = waiting
         self._panes.addWidget(waiting)
         self._panes.addWidget(self.report)
-        return self._panes
-
-    def fields(self) -> dict[str, object]:
-        return self.panel.fields()
-
-    def _on_primary(self) -> None:
-        if self._running:
-            self.cancel_requested.emit()
-        else:
-            self.rotate_requested.emit()
+        self.progress = JobStrip("Rotation progress", "Cancel rotation")
+        whole = QWidget()
+        vbox(whole, (self._panes, 1), self.progress, spacing=0)  # below: nothing above it moves
+        return whole
 
     def _choose_export(self) -> None:
         title = "Save the rotated model in an empty folder"
         folder = QFileDialog.getExistingDirectory(self, title)
         if folder:
-            self.export_requested.emit(folder)
+            self.rotate_requested.emit(folder)
 
     def _choose_gguf(self) -> None:
         choose_new_file(self, "Export GGUF file", self._gguf_name, "GGUF file", self.gguf_requested.emit)
@@ -104,7 +92,7 @@ class RotationPage(Page):
     def view_state(self) -> dict[str, object]:
         """Add the form to what the next start restores."""
         try:
-            chosen = RotationSpec.model_validate(self.fields())
+            chosen = RotationSpec.model_validate(self.panel.fields())
         except ValidationError:  # a contradiction, which the page shows, is not kept
             return super().view_state()
         return super().view_state() | {"rotation": chosen.model_dump(mode="json")}
@@ -113,7 +101,7 @@ class RotationPage(Page):
         """Choose the rotation of the last session."""
         super().restore_view(state)
         try:
-            self.show_choice(RotationSpec.model_validate(state.get("rotation")))
+            self.panel.show_choice(RotationSpec.model_validate(state.get("rotation")))
         except ValidationError:  # none, or one of a later version
             return
         self.choice_changed.emit()
@@ -135,18 +123,12 @@ class RotationPage(Page):
         elif self.is_empty:
             self.show_content()
 
-    def show_choice(self, spec: RotationSpec) -> None:
-        self.panel.show_choice(spec)
-
     def show_action(self, *, running: bool, reason: str, resumable: bool = False) -> None:
         """Name the primary action, also for a rotation that is `resumable`; a reason disables it."""
-        self._running = running
-        if running:
-            self.set_primary("Cancel rotation")
-        else:
-            text = "Continue rotation" if resumable and not reason else "Rotate"
-            self.set_primary(text, enabled=not reason, reason=reason)
-        self.export.setEnabled(not reason and not running)
+        reason = reason or ("A rotation is running" if running else "")
+        text = "Continue rotation" if resumable and not reason else "Rotate"
+        self.set_primary(text, enabled=not reason, reason=reason)
+        self.export.setEnabled(not reason)
         self.export.setToolTip(reason or "Save as a Hugging Face folder, shortcuts included")
 
     def show_gguf(self, name: str, reason: str) -> None:
@@ -159,18 +141,11 @@ class RotationPage(Page):
 
     def show_progress(self, entry: JobEntry | None) -> None:
         """Show the progress of the running rotation; None hides it."""
-        if entry is None:
-            self.bar.hide()
-            self._show_steps(())
-            self._show_pane()
-            return
-        self._state_title.setText(entry.title)
-        self._state_text.setText(page_text(entry))
-        self.bar.setRange(0, 0 if entry.fraction is None else 1000)  # without a range Qt's bar moves
-        self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
-        self.bar.show()
-        self._show_steps(entry.refinement)
-        self._panes.setCurrentWidget(self._waiting)
+        self.progress.show_job(entry)
+        self._show_steps(() if entry is None else entry.refinement)
+        self._show_pane()
+        if entry is not None:
+            self._panes.setCurrentWidget(self._waiting)
 
     def _show_steps(self, steps: Sequence[RefinementStep]) -> None:
         if self.curve is None:

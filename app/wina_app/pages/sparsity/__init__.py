@@ -10,7 +10,7 @@ from wina_app.pages.sparsity.allocation_controller import AllocationController, 
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
-from wina_app.pages.sparsity.plan_library import PlanCommands, PlanLibrary
+from wina_app.pages.sparsity.plan_library import PlanLibrary
 from wina_app.pages.sparsity.stored_data import PlanSubject, run_of_plan
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
@@ -32,12 +32,7 @@ def wire(
     view = SparsityPage()
     control, library = connect_plans(view, workbench.workspace, workbench.store)
     calibration = CalibrationController(workbench, view)
-    view.calibrate.clicked.connect(calibration.calibrate)
     allocation = AllocationController(workbench, view, control.editing)
-    view.toolbar.allocation_chosen.connect(allocation.allocate)
-    view.toolbar.joint_chosen.connect(allocation.allocate_jointly)
-    view.measure_kl.clicked.connect(allocation.measure_divergences)
-    view.allocation.cancel_requested.connect(allocation.cancel)
     allocation.allocated.connect(library.remember_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
@@ -68,7 +63,6 @@ def connect_plans(
     _connect_editing(view, control.editing)
     library = PlanLibrary(workspace, store, view, control)
     library.setParent(control)
-    PlanCommands(view, library, control)
     library.refresh()
     return control, library
 

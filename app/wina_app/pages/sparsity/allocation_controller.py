@@ -1,7 +1,6 @@
 """Controllers of the page's jobs: an allocation, whose result becomes the plan, and a calibration."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
@@ -12,6 +11,7 @@ from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.toolbar import JointBudget
 from wina_app.services.workbench import Workbench
 from wina_app.shared.heatmap_tables import bits_text
+from wina_app.shared.page_job import PageJob
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import percent
 from wina_core.errors import WinaError, explain
@@ -32,6 +32,7 @@ from wina_core.specs.quantization import PlanPair, check_made
 CANCELLED_RESULTS_STAY = (
     "The allocation was cancelled. Results so far are kept: allocating the same again continues from there."
 )
+_MEASURE = "Measure KL curves"
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
 OTHER_CONFIGURATION = (
@@ -50,20 +51,21 @@ class AllocationController(QObject):
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace
-        self._job_id: str | None = None
-        self._last_job_id = ""
-        """Last allocation job, also after it ended."""
-        self._curves_only = False
-        self._question = ProductQuestion(workbench, view)
+        self._job = PageJob(workbench, view, CANCELLED_RESULTS_STAY)
+        self._job.changed.connect(lambda: view.show_allocating(self._job.entry))
+        self._job.finished.connect(self._apply_result)
         self._finished: list[_FinishedAllocation] = []
         self._workspace.plan_changed.connect(self._show_outcome)
         self._workspace.quantization_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
         self._workspace.rotation_changed.connect(self._show_outcome)
         self._workspace.method_changed.connect(self._show_outcome)
-        workbench.jobs.changed.connect(self._on_job_changed)
-        workbench.jobs.ended.connect(self._on_job_ended)
-        workbench.jobs.requeued.connect(self._on_requeued)
+        view.toolbar.allocation_chosen.connect(self.allocate)
+        view.toolbar.joint_chosen.connect(self.allocate_jointly)
+        view.measure_kl.clicked.connect(self.measure_divergences)
+        view.allocation.pause_requested.connect(self._job.pause)
+        view.allocation.resume_requested.connect(self._job.resume)
+        view.allocation.cancel_requested.connect(self._job.cancel)
 
     def allocate(self, allocator: AllocatorSpec, budget: float) -> None:
         """Allocate the budget (fraction) for the current configuration; uniform needs no job."""
@@ -90,9 +92,9 @@ class AllocationController(QObject):
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, "Measure KL curves", curves_only=True)
+        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, _MEASURE)
 
-    def _submit_budget(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
+    def _submit_budget(self, allocator: AllocatorSpec, budget: float, title: str) -> None:
         workspace = self._workspace
         if workspace.source is not None:
             job = AllocateJob(
@@ -101,57 +103,17 @@ class AllocationController(QObject):
                 method=workspace.method,
                 plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
             )
-            self._submit(job, title, curves_only=curves_only)
+            self._submit(job, title)
 
-    def _submit(self, job: AllocateJob | AllocateJointlyJob, title: str, *, curves_only: bool = False) -> None:
-        if self._job_id is not None:
-            return
-        self._view.clear_message()
-        configuration = Configuration(rotation=job.rotation, method=job.method).label
-
-        def submit() -> None:
-            # Here, once the question is answered: a declined one must not change what is known of the last job.
-            self._curves_only = curves_only
-            self._job_id = self._last_job_id = self._workbench.submit(job, f"{title}: {configuration}")
-            self._view.show_allocating(True)
-            self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
-
-        self._question.before(job, submit)
-
-    def cancel(self) -> None:
-        """Cancel at the next batch; results so far are kept."""
-        if self._job_id is not None:
-            self._workbench.cancel(self._job_id)
-
-    def _on_job_changed(self, job_id: str) -> None:
-        if job_id == self._job_id:
-            entry = self._workbench.jobs[job_id]
-            self._view.show_allocating(entry.active)
-            self._view.show_allocation_progress(entry if entry.active else None)
-
-    def _on_requeued(self, job_id: str) -> None:
-        if job_id == self._last_job_id:
-            self._job_id = job_id
+    def _submit(self, job: AllocateJob | AllocateJointlyJob, title: str) -> None:
+        if self._job.entry is None:
             self._view.clear_message()
-            self._on_job_changed(job_id)
-
-    def _on_job_ended(self, job_id: str) -> None:
-        if job_id != self._job_id:
-            return
-        self._job_id = None
-        self._view.show_allocating(False)
-        self._view.show_allocation_progress(None)
-        entry = self._workbench.jobs[job_id]
-        if entry.phase == "failed":
-            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.phase == "cancelled":
-            self._view.show_notice(CANCELLED_RESULTS_STAY)
-        elif not self._curves_only:  # the curves alone are in the store, where all readers find them
-            self._apply_result(entry)
+            configuration = Configuration(rotation=job.rotation, method=job.method).label
+            self._job.ask_and_start(job, f"{title}: {configuration}")
 
     def _apply_result(self, entry: JobEntry) -> None:
         finished = _finished_allocation(entry)
-        if finished is None:
+        if finished is None or entry.title.startswith(_MEASURE):  # the curves are in the store, for all readers
             return
         if not self._is_chosen(finished.job):
             self._view.show_notice(OTHER_CONFIGURATION)
@@ -168,9 +130,9 @@ class AllocationController(QObject):
         """Show the outcome of the current plan's allocation, also after undo and redo."""
         for finished in reversed(self._finished):
             if self._is_chosen(finished.job) and self._is_current(finished.pair):
-                self._view.show_allocation(finished.text, finished.details)
+                self._view.show_outcome(finished.text, finished.details)
                 return
-        self._view.show_allocation("", "")
+        self._view.show_outcome("", "")
 
     def _is_current(self, pair: PlanPair) -> bool:
         bits = pair.quantization
@@ -284,6 +246,7 @@ class CalibrationController(QObject):
         super().__init__()
         self._workbench, self._view = workbench, view
         self._question = ProductQuestion(workbench, view)
+        view.calibrate.clicked.connect(self.calibrate)
         workbench.jobs.added.connect(self._show_running)
         workbench.jobs.ended.connect(self._show_running)
 

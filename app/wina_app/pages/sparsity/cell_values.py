@@ -1,10 +1,9 @@
 """Values that the cells of a plan may have: range, texts, steps, and projection onto a budget."""
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -63,70 +62,6 @@ EXACT = 1e-9
 """Tolerance of a kept budget."""
 
 
-class CellValues(ABC):
-    """A kind of values, as the editor, the brush and the controls below the map need it."""
-
-    lowest: float
-    highest: ClassVar[float]
-    """Range of edits."""
-    empty: ClassVar[float]
-    """Value of a cleared cell: nothing is dropped, or nothing is quantized."""
-    format: BlockFormat
-    """Numbers of a pasted block."""
-    name: str
-    """Name of the quantity."""
-    decimals: int
-    """Decimals of a typed number."""
-    suffix: ClassVar[str]
-    """Unit behind a number, with a space before it."""
-    factor: ClassVar[float] = 1.0
-    """Shown number of the value 1."""
-    resolution: ClassVar[float]
-    """Step of the slider."""
-
-    def text(self, value: float) -> str:
-        return f"{self.number(value)}{self.suffix}"
-
-    @abstractmethod
-    def number(self, value: float) -> str:
-        """Return a value without its unit."""
-
-    @abstractmethod
-    def parse(self, text: str) -> float:
-        """Parse a typed value. Raise WinaError for an invalid one."""
-
-    @abstractmethod
-    def stepped(self, value: float, step: int) -> float:
-        """Return the value after a step: plus or minus 5 for a usual one, 1 for a small one."""
-
-    @abstractmethod
-    def shifted(self, value: float, amount: float) -> float:
-        """Return the value moved by an amount in shown numbers, within the range."""
-
-    @abstractmethod
-    def snapped(self, value: float) -> float:
-        """Return the nearest value that a cell may have."""
-
-    @abstractmethod
-    def step_text(self, cells: str, step: int) -> str:
-        """Name the undo step of a `stepped`."""
-
-    @abstractmethod
-    def shift_text(self, cells: str, amount: float) -> str:
-        """Name the undo step of a `shifted`."""
-
-    @abstractmethod
-    def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
-        """Return the nearest table that meets the budget, where only the free cells differ; float64."""
-
-    def meets(self, reached: float, budget: float) -> bool:
-        return abs(reached - budget) <= EXACT
-
-    def uniform_text(self, value: float) -> str:
-        """Name the undo step of setting all cells."""
-        return f"uniform plan of {self.text(value)}"
-
-
 MAX_SPARSITY = 0.999
 """Largest target of steps; a target must stay below 1."""
 
@@ -135,21 +70,28 @@ def _quoted(text: str) -> str:
     return text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-class SparsityValues(CellValues):
-    """Fractions from 0 to under 1, shown in percent."""
+class SparsityValues:
+    """Target sparsities: fractions from 0 to under 1, shown in percent."""
 
-    lowest, highest, empty = 0.0, MAX_SPARSITY, 0.0
-    format = FRACTIONS
-    name = "Target sparsity"
+    name, suffix = "Target sparsity", " %"
+    lowest, highest = 0.0, MAX_SPARSITY
+    """Range of edits."""
+    empty = 0.0
+    """Value of a cleared cell: nothing is dropped."""
+    format: BlockFormat = FRACTIONS
+    """Numbers of a pasted block."""
     decimals = 1
-    suffix = " %"
+    """Decimals of a typed number."""
     factor = 100.0
+    """Shown number of the value 1."""
     resolution = 0.001
+    """Step of the slider."""
 
     def text(self, value: float) -> str:
         return number_format.percent(value)
 
     def number(self, value: float) -> str:
+        """Return a value without its unit."""
         return percent(value)
 
     def parse(self, text: str) -> float:
@@ -165,23 +107,31 @@ class SparsityValues(CellValues):
         return value
 
     def stepped(self, value: float, step: int) -> float:
+        """Return the value after a step: plus or minus 5 for a usual one, 1 for a small one."""
         return self.shifted(value, step)
 
     def shifted(self, value: float, amount: float) -> float:
+        """Return the value moved by an amount in shown numbers, within the range."""
         # Rounded: a percentage is the same fraction, and the same plan, from every control.
         return min(max(round(value + amount / 100, 6), 0.0), MAX_SPARSITY)
 
     def snapped(self, value: float) -> float:
+        """Return the nearest value that a cell may have."""
         return value  # every fraction is a target
 
     def step_text(self, cells: str, step: int) -> str:
+        """Name the undo step of a `stepped`."""
         return f"change {cells} by {step:+d} points"
 
     def shift_text(self, cells: str, amount: float) -> str:
         return f"move {cells} by {amount:+.1f} points"
 
     def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
+        """Return the nearest table that meets the budget, where only the free cells differ; float64."""
         return balanced(values, weights, free, budget, MAX_SPARSITY)
+
+    def meets(self, reached: float, budget: float) -> bool:
+        return abs(reached - budget) <= EXACT
 
 
 SPARSITY = SparsityValues()
@@ -191,16 +141,15 @@ BIT_WIDTHS = tuple(sorted(map(float, WEIGHT_BITS)))
 MAX_BITS = BIT_WIDTHS[-1]
 
 
-class BitsValues(CellValues):
+class BitsValues:
     """Bits of a code: a width that the quantizer has, or by energy any mean in its range.
 
-    A matrix of the highest width is not quantized.
+    A matrix of the highest width is not quantized. The names are those of `SparsityValues`.
     """
 
+    name, suffix = "Code width", " bits"
     highest, empty = MAX_BITS, MAX_BITS
-    suffix = " bits"
-    name = "Code width"
-    resolution = 0.1
+    factor, resolution = 1.0, 0.1
 
     def __init__(
         self, *, by_energy: bool = False, widths: Sequence[float] = BIT_WIDTHS, most: float = MAX_BITS
@@ -210,6 +159,9 @@ class BitsValues(CellValues):
         self.lowest = widths[0]
         self.decimals = 2 if by_energy else 0
         self.format = BlockFormat(self._read, "bits", self._range() + "; write numbers such as 4 or 8")
+
+    def text(self, value: float) -> str:
+        return f"{bits_text(value)}{self.suffix}"
 
     def number(self, value: float) -> str:
         return bits_text(value)
@@ -269,7 +221,7 @@ class BitsValues(CellValues):
     def meets(self, reached: float, budget: float) -> bool:
         """Return whether the mean is the budget, or at most the budget where not every mean is possible."""
         exact = self.by_energy and self._most == MAX_BITS
-        return super().meets(reached, budget) if exact else reached <= budget + EXACT
+        return reached <= budget + EXACT and (not exact or reached >= budget - EXACT)
 
     def _possible(self, means: Table, weights: Table, free: Mask, budget: float) -> Table:
         """Lower means between the most of a quantized matrix and the highest; other free cells compensate."""
@@ -303,6 +255,7 @@ def _rounded_down(bits: Table, widths: Sequence[float]) -> Table:
     return np.asarray(widths)[np.maximum(index, 0)]
 
 
+CellValues = SparsityValues | BitsValues
 _WHOLE_BITS, _MEANS = BitsValues(), BitsValues(by_energy=True)
 _WIDTHS_OF_PLANES = (*sorted(map(float, PLANES_BITS)), MAX_BITS)
 _PLANES = BitsValues(widths=_WIDTHS_OF_PLANES)

@@ -137,7 +137,7 @@ class SparsityController(QObject):
     def _context_changed(self) -> None:
         self._stored, self._other_figures = StoredPlanData(), None
         self._show_context()
-        self._view.show_method(self._workspace.method)
+        self._view.toolbar.show_method(self._workspace.method)
         self._show_bits()
         self._plan_changed()
 
@@ -155,7 +155,8 @@ class SparsityController(QObject):
     def _show_bits(self) -> None:
         bits = self.editing.bits
         if bits is not None:
-            self._view.show_bits(bits)
+            self._view.quantization.show_bits(bits)
+            self._view.toolbar.show_quantizer(bits)
 
     def _plan_changed(self) -> None:
         plan, summary = self._workspace.plan, self._workspace.summary

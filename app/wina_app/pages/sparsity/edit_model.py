@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QUndoCommand, QUndoStack
+from PySide6.QtGui import QUndoCommand
 
 from wina_app.pages.sparsity.cell_values import MAX_BITS, SPARSITY, BitsValues, CellValues, ValueKey, values_for
 from wina_app.services.workspace import Workspace
@@ -273,53 +273,9 @@ class EditModel(QObject):
             self.bits_changed.emit()
 
 
-class PlanHistory:
-    """QUndoStack over the state. No step refers to the stack: Qt deletes its steps, and a cycle would outlive them."""
+class EditCommand(QUndoCommand):
+    """An undo step. None refers to the stack: Qt deletes its steps, and a cycle would outlive them."""
 
-    def __init__(self, model: EditModel) -> None:
-        self.stack = QUndoStack()
-        self._model = model
-        self._gesture = 0
-        self._start: EditState | None = None
-
-    @property
-    def start(self) -> EditState | None:
-        """Return the state at the gesture's begin; outside a gesture the current one."""
-        return self._start or self._model.state
-
-    @property
-    def in_gesture(self) -> bool:
-        return self._start is not None
-
-    def begin_gesture(self) -> None:
-        """Begin one undo step; `end_gesture` ends it."""
-        self._gesture += 1
-        self._start = self._model.state
-
-    def end_gesture(self) -> None:
-        self._start = None
-
-    def clear(self) -> None:
-        self.stack.clear()
-        self._start = None
-
-    def change(self, text: str, after: EditState) -> None:
-        """Apply a new state as one undo step, or as part of the gesture; `text` names the step."""
-        before = self._model.state
-        assert before is not None  # `after` was made of it
-        # The very objects of an equal state are used again: `apply` compares plans by identity, and readers keep what
-        # they computed of a plan.
-        for base in (self.start, before):
-            after = after if base is None else after.reuse_equal(base)
-        if after == before:
-            return
-        if not self.in_gesture:
-            self._gesture += 1  # commands of one gesture merge, a single edit with no other
-        # Qt calls `redo` of a pushed command, which applies the state.
-        self.stack.push(_EditCommand(self._model, before, after, text, self._gesture))
-
-
-class _EditCommand(QUndoCommand):
     def __init__(self, model: EditModel, before: EditState, after: EditState, text: str, gesture: int) -> None:
         super().__init__(text)
         self._model = model
@@ -331,7 +287,7 @@ class _EditCommand(QUndoCommand):
         return 1  # any number but -1, with which Qt never asks to merge two commands
 
     def mergeWith(self, other: QUndoCommand) -> bool:
-        if not isinstance(other, _EditCommand) or other._gesture != self._gesture:
+        if not isinstance(other, EditCommand) or other._gesture != self._gesture:
             return False
         self._after = other._after
         self.setText(other.text())

@@ -14,23 +14,23 @@ from wina_app.heatmap.painter import Notes
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.cell_values import CellValues
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
-from wina_app.pages.sparsity.edit_model import ModelBits
 from wina_app.pages.sparsity.plan_maps import PlanFigures
-from wina_app.pages.sparsity.plan_menu import PlanMenu, PlanNameBar
 from wina_app.pages.sparsity.summary_bar import SparsityFigures
-from wina_app.pages.sparsity.toolbar import AllocationStrip, SparsityToolbar
+from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.pages.sparsity.value_editor import QuantizationBar, ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.heatmap_tables import MapKey, scale_for
+from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
 from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.help_button import HelpButton
-from wina_core.specs import MethodSpec, Selection
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.specs import Selection
 from wina_core.specs.plans import Cell
 
 _NO_MODEL = "Open a model first"
@@ -77,9 +77,14 @@ class SparsityPage(Page):
         self.quantization = QuantizationBar()
         self.quantization.hide()
         self.figures = SparsityFigures()
-        self.allocation = AllocationStrip()
-        self.plan_name = PlanNameBar()
-        self.plan_menu = PlanMenu()
+        self.allocation = JobStrip("Progress of the allocator", "Cancel the allocator")
+        self.outcome = ElidedLabel("muted")
+        self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.outcome.hide()
+        self.plan_menu = QToolButton()
+        self.plan_menu.setText("Plans")
+        self.plan_menu.setAccessibleName("Plans: saved, files, compare")
+        self.plan_menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.export = SparseExportCommand(self, QToolButton(), SHORT)
         self._readout = text_label("", "muted")
         self.calibrate = QPushButton("Calibrate")
@@ -149,9 +154,9 @@ class SparsityPage(Page):
         content = QWidget()
         vbox(
             content,
-            self.plan_name,
             self.toolbar,
             self.allocation,
+            self.outcome,
             self.quantization,
             (splitter, 1),
             self.editor,
@@ -250,10 +255,6 @@ class SparsityPage(Page):
         self.figures.show_figures(figures, other)
         self.quantization.show_figures(figures)
 
-    def show_bits(self, bits: ModelBits) -> None:
-        self.quantization.show_bits(bits)
-        self.toolbar.show_quantizer(bits)
-
     def show_values(self, values: CellValues) -> None:
         self.editor.show_values(values)
         if self.editor.brush.isChecked():
@@ -267,12 +268,6 @@ class SparsityPage(Page):
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
         self.heatmap.set_locked(locked)
         self.editor.show_locked(selected_are_locked, possible=bool(self.heatmap.selection.cells))
-
-    def show_kept_budget(self, budget: float | None) -> None:
-        self.editor.show_kept(budget)
-
-    def show_method(self, method: MethodSpec) -> None:
-        self.toolbar.show_method(method)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
         """Show the header, or the empty state without a plan."""
@@ -296,19 +291,18 @@ class SparsityPage(Page):
         self.calibrate.setText("Calibrating…" if running else "Calibrate")
         self.calibrate.setToolTip("A calibration is running; see Jobs" if running else _CALIBRATE)
 
-    def show_allocating(self, running: bool) -> None:
-        """Enable cancelling while an allocation runs."""
-        self.toolbar.show_allocating(running)
-        self.measure_kl.setEnabled(not running)
-        self.measure_kl.setToolTip("An allocation is running; see above" if running else _MEASURE_KL)
+    def show_allocating(self, entry: JobEntry | None) -> None:
+        """Show the progress of an allocation; None for none."""
+        self.toolbar.show_allocating(entry is not None)
+        self.measure_kl.setEnabled(entry is None)
+        self.measure_kl.setToolTip("An allocation is running; see above" if entry is not None else _MEASURE_KL)
+        self.allocation.show_job(entry)
 
-    def show_allocation_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the allocation; None hides it."""
-        self.allocation.show_progress(entry)
-
-    def show_allocation(self, text: str, details: str) -> None:
+    def show_outcome(self, text: str, details: str) -> None:
         """Say how the current plan was allocated; empty if it was not."""
-        self.allocation.show_outcome(text, details)
+        self.outcome.setText(text)
+        self.outcome.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
+        self.outcome.setVisible(bool(text))
 
     def _choose_target(self, target: float) -> None:
         if not self.editor.brush.isChecked():

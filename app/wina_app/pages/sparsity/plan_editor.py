@@ -9,8 +9,8 @@ from PySide6.QtGui import QUndoStack
 
 from wina_app.heatmap.clipboard import paste
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues, ValueKey, values_for
-from wina_app.pages.sparsity.edit_model import CellTable, Constraints, EditModel, EditState, ModelBits, PlanHistory
+from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues, ValueKey
+from wina_app.pages.sparsity.edit_model import CellTable, Constraints, EditCommand, EditModel, EditState, ModelBits
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import plural
@@ -35,7 +35,11 @@ class PlanEditor(QObject):
         super().__init__()
         self._workspace, self._view = workspace, view
         self._model = EditModel(workspace)
-        self._history = PlanHistory(self._model)
+        self.undo_stack = QUndoStack()
+        self._gesture = 0
+        """Number of the gesture, by which its commands merge."""
+        self._start: EditState | None = None
+        """State at the gesture's begin; None outside of one."""
         self._model.constraints_changed.connect(self._show_constraints)
         self._model.bits_changed.connect(self._show_values)
         self._key: ValueKey = "sparsity"
@@ -44,12 +48,8 @@ class PlanEditor(QObject):
         workspace.model_changed.connect(self._model_changed)
 
     @property
-    def undo_stack(self) -> QUndoStack:
-        return self._history.stack
-
-    @property
     def in_gesture(self) -> bool:
-        return self._history.in_gesture
+        return self._start is not None
 
     @property
     def bits(self) -> ModelBits | None:
@@ -96,13 +96,15 @@ class PlanEditor(QObject):
             self._show_locks()
 
     def begin_gesture(self) -> None:
+        """Begin one undo step; `end_gesture` ends it."""
         self._edits = {}
-        self._history.begin_gesture()
+        self._gesture += 1
+        self._start = self._model.state
 
     def end_gesture(self) -> None:
         """End the undo step, and say what it could not do."""
         state, edited, self._edits = self._model.state, frozenset(self._edits), {}
-        self._history.end_gesture()
+        self._start = None
         remark = ""
         if state is not None and edited:
             constraints = state.constraints_on(self._key)
@@ -169,14 +171,15 @@ class PlanEditor(QObject):
         """Set the same target (fraction) everywhere."""
         if self._workspace.plan is not None:
             uniform = SparsityPlan.uniform(self._workspace.plan.layout, sparsity)
-            self.replace_plan(PlanPair(plan=uniform), SPARSITY.uniform_text(sparsity))
+            self.replace_plan(PlanPair(plan=uniform), f"uniform plan of {SPARSITY.text(sparsity)}")
 
     def set_uniform_bits(self, bits: float) -> None:
         """Give every matrix the same bits."""
         state = self._model.state
         if state is not None:
             table = CellTable.uniform(state.plan.layout, bits)
-            self._replace_tables({"bits": table}, state, state, values_for(state.bits.settings).uniform_text(bits))
+            text = f"uniform plan of {state.bits.values.text(bits)}"
+            self._replace_tables({"bits": table}, state, state, text)
 
     def replace_plan(self, pair: PlanPair, text: str, method: MethodSpec | None = None) -> None:
         """Replace the plan, and with a quantization the bits, except locked cells, as one undo step.
@@ -215,7 +218,7 @@ class PlanEditor(QObject):
             case _:
                 named = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
                 text = f"quantize with {named}"
-        self._history.change(text, replace(state, bits=state.bits.with_settings(**settings)))
+        self._change(text, replace(state, bits=state.bits.with_settings(**settings)))
         self.settled.emit()
 
     def toggle_locks(self) -> None:
@@ -246,7 +249,7 @@ class PlanEditor(QObject):
         if state is None:
             self._workspace.set_method(method)
         else:
-            self._history.change(f"choose {method.label}", replace(state, method=method))
+            self._change(f"choose {method.label}", replace(state, method=method))
 
     @property
     def _constraints(self) -> Constraints:
@@ -256,7 +259,7 @@ class PlanEditor(QObject):
         state = self._model.state
         if state is not None:
             after = replace(self._constraints, **changes)
-            self._history.change(text, state.with_constraints(self._key, after))
+            self._change(text, state.with_constraints(self._key, after))
 
     def _clear(self, text: Callable[[str, CellValues], str]) -> None:
         self._edit(lambda _, kind: dict.fromkeys(self._cells, kind.empty), text)
@@ -272,7 +275,7 @@ class PlanEditor(QObject):
         """
         # From the table at the gesture's begin, so that the compensation for a kept budget does not add up while a
         # drag passes many values.
-        start = self._history.start
+        start = self._start or self._model.state
         if start is None:
             return
         table, kind, constraints = start.table(self._key), start.values(self._key), start.constraints_on(self._key)
@@ -285,9 +288,23 @@ class PlanEditor(QObject):
         self._edits |= new_values
         after = constraints.edit(table, self._edits, kind)
         cells = plural(len(self._edits.keys() - constraints.locked), "cells", "cell")
-        self._history.change(text(cells, kind), self._current_state.with_table(self._key, after))
+        self._change(text(cells, kind), self._current_state.with_table(self._key, after))
         if alone:
             self.end_gesture()
+
+    def _change(self, text: str, after: EditState) -> None:
+        """Apply a new state as one undo step, or as part of the gesture; `text` names the step."""
+        before = self._current_state
+        # The very objects of an equal state are used again: `apply` compares plans by identity, and readers keep what
+        # they computed of a plan.
+        for base in (self._start or before, before):
+            after = after.reuse_equal(base)
+        if after == before:
+            return
+        if not self.in_gesture:
+            self._gesture += 1  # commands of one gesture merge, a single edit with no other
+        # Qt calls `redo` of a pushed command, which applies the state.
+        self.undo_stack.push(EditCommand(self._model, before, after, text, self._gesture))
 
     def _replace_tables(
         self, tables: Mapping[ValueKey, CellTable], before: EditState, after: EditState, text: str
@@ -303,7 +320,7 @@ class PlanEditor(QObject):
             after = after.with_table(key, table).with_constraints(key, constraints)
             locked_cells += len(constraints.locked) if table is not new_table else 0
             remark = remark or constraints.remark(table, table.cells, kind)
-        self._history.change(text, after)
+        self._change(text, after)
         if locked_cells and not remark:
             cells = plural(locked_cells, "locked cells", "locked cell")
             remark = f"{cells} stayed unchanged; all others follow the new plan."
@@ -334,10 +351,11 @@ class PlanEditor(QObject):
             self._cells = frozenset()
             self._model.constrain({})
         self._edits = {}
-        self._history.clear()  # in any case: its steps would apply the bits of the earlier model
+        self._start = None
+        self.undo_stack.clear()  # in any case: its steps would apply the bits of the earlier model
 
     def _show_constraints(self) -> None:
-        self._view.show_kept_budget(self.kept_budget)
+        self._view.editor.show_kept(self.kept_budget)
         self._show_locks()
 
     def _show_locks(self) -> None:

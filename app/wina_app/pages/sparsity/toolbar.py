@@ -1,13 +1,11 @@
-"""Toolbar above the heatmap: method, table, presets and allocation, with the allocation's budgets and progress."""
+"""Toolbar above the heatmap: method, table, presets and allocation with its budgets."""
 
 from dataclasses import dataclass
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QMenu, QProgressBar, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QMenu, QToolButton, QWidget
 
-from wina_app.jobs.job_entry import JobEntry
-from wina_app.jobs.texts import waiting_text
 from wina_app.pages.sparsity.cell_values import MAX_BITS, MAX_SPARSITY
 from wina_app.pages.sparsity.edit_model import ModelBits
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, PRESETS, Preset
@@ -20,10 +18,10 @@ from wina_app.shared.method_choices import (
     allocators,
     shares_masks,
 )
-from wina_app.style.number_format import duration, fraction, percent
+from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID
 from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import ElidedLabel, captioned, push_button, side_by_side, text_label
+from wina_app.widgets.controls import captioned, side_by_side
 from wina_app.widgets.fields import choices, decimal
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
@@ -293,61 +291,3 @@ def _toggle_action(menu: QMenu, text: str, tip: str) -> QAction:
     action.setCheckable(True)
     action.setToolTip(tip)
     return action
-
-
-class AllocationStrip(QWidget):
-    """Bar, percentage, remaining time, step and Cancel; hidden if empty."""
-
-    cancel_requested = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setFixedWidth(GRID * 20)
-        self.bar.setAccessibleName("Progress of the allocator")
-        self.amount = text_label("")
-        self.outcome = ElidedLabel("muted")
-        self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.cancel = push_button(
-            "Cancel",
-            self.cancel_requested.emit,
-            name="Cancel the allocator",
-            tip="Stop at the next batch; results so far are kept",
-        )
-        hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
-        self._outcome_texts = ("", "")
-        self.show_progress(None)
-
-    def show_progress(self, entry: JobEntry | None) -> None:
-        """Show a running job, or with None the last outcome."""
-        for widget in (self.bar, self.amount, self.cancel):
-            widget.setVisible(entry is not None)
-        if entry is None:
-            text, details = self._outcome_texts
-            self.outcome.setText(text)
-            self.outcome.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
-            self.setVisible(bool(text))
-            return
-        fraction = entry.fraction
-        # Without a range Qt's bar moves; a queued job's must not.
-        self.bar.setRange(0, 0 if fraction is None and entry.phase != "queued" else 1000)
-        self.bar.setValue(round(1000 * (fraction or 0.0)))
-        self.amount.setText(_amount(entry))
-        self.outcome.setText("  \N{MIDDLE DOT}  ".join(filter(None, (entry.title, entry.metric))))
-        self.cancel.setEnabled(entry.phase != "cancelling")
-        self.show()
-
-    def show_outcome(self, text: str, details: str) -> None:
-        """Show an outcome; empty for none."""
-        self._outcome_texts = text, details
-        if self.bar.isHidden():
-            self.show_progress(None)
-
-
-def _amount(entry: JobEntry) -> str:
-    if waiting := waiting_text(entry):
-        return waiting
-    share = "preparing" if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
-    left = "" if entry.remaining_seconds is None else f"{duration(entry.remaining_seconds)} left"
-    return "  \N{MIDDLE DOT}  ".join(filter(None, (share, left)))

@@ -8,8 +8,8 @@ from wina_app.shared import product_question
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.gate_inspector.samples import answer
-from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.jobs import Failed, InspectGateJob, RotateJob
+from tests.wina_app.stored_runs import SOURCE, layout
+from wina_core.jobs import InspectGateJob, RotateJob
 from wina_core.jobs.planning import MissingProduct
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
@@ -120,18 +120,6 @@ def test_the_answer_is_shown_at_the_plans_targets_and_follows_them_without_the_e
     assert bench.shown[1][0].error == 0.125
 
 
-def test_a_selection_whose_keys_only_the_engine_repeats_says_so(bench):
-    method = MethodSpec(name="wina", selection="statistical")
-    bench.workbench.workspace.set_method(method)
-    bench.controller.select(DOWN)
-    bench.controller.inspect()
-    bench.reply()
-    assert not bench.shown[1][0].outdated
-    bench.edit({DOWN: 0.8})
-    now = bench.shown[1][0]
-    assert (now.outdated, now.target, now.error) == (True, 0.5, None)
-
-
 def test_the_next_cell_is_inspected_by_itself_while_the_engine_is_free(bench):
     bench.controller.select(DOWN)
     assert not bench.controller._pause.isActive(), "the first is asked for"
@@ -181,25 +169,6 @@ def test_a_long_rotation_is_asked_for_and_never_begins_by_itself(bench, monkeypa
     bench.view.returns(ask_compute=True)
     bench.controller.inspect()
     assert isinstance(bench.engine.last.job, InspectGateJob)
-
-
-def test_a_failure_is_told_and_nothing_follows_by_itself(bench):
-    bench.controller.select(DOWN)
-    bench.controller.inspect()
-    bench.engine.answer(lambda job: Failed(job_id=job, error="It broke."))
-    assert bench.view.last("show_error") == "It broke."
-    assert bench.reason == ""
-    bench.controller.select((0, 0))
-    assert not bench.controller._pause.isActive()
-
-
-def test_another_model_forgets_what_was_inspected(bench):
-    bench.controller.select(DOWN)
-    bench.controller.inspect()
-    bench.reply()
-    load(bench.workbench, ModelSource(location="other"), summary(2))
-    assert bench.shown[0] is None
-    assert bench.reason == "Select one cell of the heatmap first"
 
 
 def test_an_answer_for_a_model_that_is_closed_is_dropped(bench):

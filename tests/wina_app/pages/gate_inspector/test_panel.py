@@ -10,12 +10,11 @@ from wina_app.pages.gate_inspector.view_state import (
     compared_methods,
     histogram,
     logs,
-    order,
     planned_gates,
     points,
 )
 from wina_app.plots.axes import log_ticks
-from wina_app.style.theme import apply_theme, method_colour
+from wina_app.style.theme import apply_theme
 
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout
@@ -73,14 +72,6 @@ def test_every_boundary_parts_what_its_method_keeps_from_what_it_drops(cell, tok
     assert ((x + y >= level - 1e-6) == wina.mask[token]).all()
 
 
-def test_a_method_that_scores_something_else_has_a_plane_of_its_own(cell):
-    gates = planned_gates(cell, PLAN)
-    (line,) = boundaries(cell, gates, gates[2], 1)
-    assert line.gate is gates[2]
-    found = points(cell, gates[2], 1)
-    assert ((found.x >= line.x[0]) == found.kept_mask).all()
-
-
 def test_all_tokens_are_drawn_in_part_and_said_to_be():
     many = inspected(tokens=40, inputs=200)
     found = points(many, planned_gates(many, PLAN)[0], None)
@@ -97,13 +88,6 @@ def test_the_histogram_counts_every_input_once(cell):
     assert len(one.boundaries) == 1
     assert len(all_of_them.boundaries) == 3
     assert one.boundaries[0] == pytest.approx(np.log10(now.boundaries[2]))
-
-
-def test_inputs_are_put_in_order(cell):
-    now = planned_gates(cell, PLAN)[0]
-    assert (np.diff(cell.norms[order(cell, now, "norm")]) <= 0).all()
-    assert (np.diff(now.mask.sum(axis=0)[order(cell, now, "kept")]) <= 0).all()
-    assert order(cell, now, "index").tolist() == list(range(60))
 
 
 @pytest.mark.parametrize(
@@ -135,18 +119,6 @@ def test_the_figures_are_those_of_the_record_and_of_another_target_what_is_known
     assert not inspector._results.isVisible()
     assert "Select one cell" in inspector.remark.text(), "without a cell it says what it is for"
     assert inspector.form.inspect.toolTip() == "Select one cell of the heatmap first"
-
-
-def test_a_method_of_the_table_colours_the_plots(qtbot, inspector):
-    kept = lambda: next(trace for trace in inspector.scatter.traces if trace.name == "kept")  # noqa: E731 - asked twice
-    assert kept().colour == method_colour("wina")
-    inspector.figures.setFocus()
-    qtbot.keyClick(inspector.figures, Qt.Key.Key_Down)
-    settle(qtbot, inspector)
-    assert kept().colour == method_colour("teal")
-    assert "teal" in inspector.legend.text()
-    dropped = next(trace for trace in inspector.scatter.traces if trace.name == "dropped")
-    assert (kept().symbol, dropped.symbol) == ("o", "x"), "told apart by shape too"
 
 
 def test_an_input_is_followed_through_all_plots(qtbot, inspector, cell):

@@ -2,19 +2,17 @@
 
 import pytest
 from wina_app.pages.model.controller import ModelController
-from wina_app.pages.model.cost_panel import CostPanel, cost_table, stacks
+from wina_app.pages.model.cost_panel import CostPanel, cost_table
 from wina_app.pages.model.page import ModelPage
-from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import percent
-from wina_app.widgets.form_memory import set_values, values_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
-from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
-from wina_core.jobs import Cancel, Done, Failed, Held, InspectJob, Pause, Progress, Resume, Started
+from tests.wina_app.stored_runs import layout, shape, summary
+from wina_core.jobs import Cancel, Done, InspectJob, Progress
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.resolve import resolve
 from wina_core.records import CostRecord, CostRow
-from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec
+from wina_core.specs import MethodSpec, ModelSource
 from wina_core.specs.plans import UniformSparsity
 
 
@@ -39,15 +37,6 @@ def test_a_model_is_resolved_loaded_and_put_into_the_workspace(bench):
     assert workbench.workspace.plan.budget == pytest.approx(0.5)
 
 
-def test_costs_begin_at_a_context_that_the_model_has(qtbot):
-    page = ModelPage()
-    qtbot.addWidget(page)
-    page.show_summary("demo", SOURCE, summary())
-    qtbot.waitUntil(lambda: page.cost.context.value() == summary().context < 2_048)
-    page.show_summary("demo", SOURCE, summary().model_copy(update={"context": 131_072}))
-    qtbot.waitUntil(lambda: page.cost.context.value() == 2_048)
-
-
 @pytest.mark.parametrize(
     ("location", "problem"),
     [("/nowhere/at all", "/nowhere/at all does not exist"), ("   ", "No model is named; choose a folder")],
@@ -58,17 +47,6 @@ def test_a_missing_folder_and_nothing_typed_are_errors_in_place_and_load_nothing
     assert problem in view.last("show_error")
     assert not engine.submitted
     assert workbench.workspace.source is None
-
-
-def test_a_model_that_fails_to_load_leaves_the_earlier_one(bench):
-    controller, view, workbench, engine = bench
-    controller.open("demo")
-    engine.answer(result(summary()), done())
-    before = workbench.workspace.source
-    controller.open("demo", "float64")
-    engine.answer(lambda job_id: Failed(job_id=job_id, error="The weights are truncated; copy them again."))
-    assert view.last("show_error") == "The weights are truncated; copy them again."
-    assert workbench.workspace.source == before
 
 
 def test_a_load_that_another_one_replaces_is_given_up_without_a_word(bench):
@@ -83,29 +61,6 @@ def test_a_load_that_another_one_replaces_is_given_up_without_a_word(bench):
     assert (view.last("show_loading").id, view.last("show_loading").fraction) == (engine.last.job_id, 0.25)
     engine.answer(result(summary()), done())
     assert workbench.workspace.source.dtype == "float32"
-
-
-def test_a_load_says_what_it_waits_for_and_can_be_paused(bench, qtbot):
-    controller, view, workbench, engine = bench
-    strip = JobStrip("Loading progress", "Cancel loading")
-    qtbot.addWidget(strip)
-    strip.pause_requested.connect(controller.pause)
-    strip.resume_requested.connect(controller.resume)
-    view.show_loading = strip.show_job
-    running = workbench.submit(InspectJob(model=ModelSource(location="demo")), "Allocate 50 %")
-    workbench.jobs.apply(Started(job_id=running))
-    controller.open("demo")
-    assert strip.text.whole() == "Waiting for: Allocate 50 %"
-    workbench.jobs.apply(Done(job_id=running))
-    assert strip.text.whole() == "Waiting for the engine"
-    engine.answer()
-    assert "Waiting" not in strip.text.whole()
-    strip.hold.click()
-    assert engine.sent[-1] == Pause(job_id=engine.last.job_id)
-    workbench.jobs.apply(Held(job_id=engine.last.job_id, held=True))
-    assert (strip.hold.text(), strip.text.whole()) == ("Resume", "Paused; other jobs continue")
-    strip.hold.click()
-    assert engine.sent[-1] == Resume(job_id=engine.last.job_id)
 
 
 def test_a_refused_folder_hides_neither_the_open_model_nor_one_that_is_being_loaded(bench, tmp_path):
@@ -134,30 +89,6 @@ def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
     assert not page._not_loaded.isHidden()
     page.show_summary("demo", ModelSource(location="demo", quantization="int4"), summary())
     assert page._not_loaded.isHidden()
-
-
-def test_bits_by_energy_are_a_choice_that_is_remembered(qtbot):
-    page, other = ModelPage(), ModelPage()
-    for each in (page, other):
-        qtbot.addWidget(each)
-    page.quantization.setCurrentIndex(page.quantization.findText("4 bits by energy (GPTQ)"))
-    with qtbot.waitSignal(page.open_requested) as opened:
-        page._open("demo")
-    assert opened.args[2] == QuantizationSpec(quantizer="gptq", by_energy=True)
-    set_values(other.remembered, values_of(page.remembered))
-    assert other.quantization.currentText() == "4 bits by energy (GPTQ)"
-    page.show_summary("demo", ModelSource(location="demo", quantization=opened.args[2]), summary())
-    assert page._not_loaded.isHidden()
-
-
-def test_loading_can_be_cancelled(bench):
-    controller, view, workbench, engine = bench
-    controller.open("demo")
-    controller.cancel()
-    assert engine.sent[-1] == Cancel(job_id=engine.last.job_id)
-    engine.answer(done(cancelled=True))
-    assert view.last("show_notice") == "Loading was cancelled."
-    assert workbench.workspace.source is None
 
 
 WINA = MethodSpec(name="wina")
@@ -222,15 +153,6 @@ def test_a_line_of_the_table_has_each_figure_in_its_own_column():
     assert "22" in saved[1]
 
 
-def test_the_bars_split_the_bytes_of_the_table():
-    record = costs(shape(), WINA, UniformSparsity(sparsity=0.5), context=512)
-    shown = stacks(record)
-    assert [stack.total for stack in shown] == pytest.approx([row.net_bytes for row in record.rows])
-    table = cost_table(record)
-    assert [stack.number.split()[0] for stack in shown] == [line[7] for line in table.lines]
-    assert ["shortcuts" in stack.pieces for stack in shown] == [False, False, False, True, True]
-
-
 def row(rotation: str, **figures: float) -> CostRow:
     """A line of which only the given figures are not 0."""
     names = [name for name, field in CostRow.model_fields.items() if field.annotation is float]
@@ -270,14 +192,3 @@ def test_every_page_that_wants_a_model_says_that_one_is_being_loaded(application
     application.model.open("/no/such/folder")
     qtbot.waitUntil(window.pages["model"].message.isVisible)
     assert said() == before
-
-
-def test_loading_ends_with_the_model_and_begins_again_with_a_retry(bench):
-    controller, _view, workbench, engine = bench
-    controller.open("demo")
-    engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine was killed."))
-    assert workbench.workspace.loading == ""
-    workbench.retry(engine.last.job_id)
-    assert workbench.workspace.loading == "demo"
-    engine.answer(result(summary()), done())
-    assert workbench.workspace.loading == ""

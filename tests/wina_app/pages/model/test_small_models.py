@@ -6,15 +6,13 @@ import threading
 import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
-from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.controller import ModelController
 from wina_app.pages.model.page import ModelPage
-from wina_app.pages.model.start_view import LicenceDialog, StartView
+from wina_app.pages.model.start_view import LicenceDialog
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.errors import WinaError
-from wina_core.jobs.hosted import FetchJob
 from wina_core.model_info.small_models import SMALL_MODELS, fetched_from
 
 NAME = "smollm2-135m"
@@ -86,18 +84,6 @@ def test_a_refused_licence_fetches_nothing(bench, fetching):
     assert view.last("show_location") == SOURCE.location, "of the open model"
 
 
-@pytest.mark.usefixtures("fetching")
-def test_a_fetch_is_cancelled_from_its_card(bench, qtbot):
-    controller, view, workbench, engine = bench
-    controller.open(NAME)
-    controller.cancel_fetch("gemma3-270m")
-    controller.cancel_fetch(NAME)
-    qtbot.waitUntil(lambda: job_of(workbench).phase == "cancelled")
-    assert "was not fetched" in view.last("show_notice")
-    assert view.last("show_location") == ""
-    assert not engine.submitted
-
-
 def test_a_failed_fetch_is_a_sentence_with_a_second_try(bench, fetching, qtbot):
     controller, view, workbench, engine = bench
     fetching[2].append(WinaError("There is no network."))
@@ -120,24 +106,6 @@ def test_a_model_that_was_requested_meanwhile_stays(bench, fetching, qtbot):
 
 def job_of_kind(workbench, kind):
     return next(entry for entry in workbench.jobs if entry.job.kind == kind)
-
-
-def test_the_cards_emit_their_names_and_show_origin_and_progress(qtbot):
-    view = StartView()
-    qtbot.addWidget(view)
-    card, requested, cancelled = view.small_models[NAME], [], []
-    view.model_requested.connect(requested.append)
-    view.cancel_requested.connect(cancelled.append)
-    assert (card.button.text(), card.cancel.isHidden()) == ("Fetch SmolLM2 135M…", False)
-    card.button.click()
-    entry = JobEntry(id="1", title="", job=FetchJob(model=NAME), phase="running", done=3, total=4, unit="bytes")
-    card.show_job(entry)
-    assert (card.bar.value(), card.text.whole(), card.button.isHidden()) == (750, "75 %", True)
-    card.cancel.click()
-    card.show_job(None)
-    card.show_origin("pypi")
-    assert (card.button.text(), card.state.text()) == ("Open SmolLM2 135M", "On this computer, from PyPI.")
-    assert (requested, cancelled) == ([NAME], [NAME])
 
 
 @pytest.mark.parametrize("accepts", [True, False])

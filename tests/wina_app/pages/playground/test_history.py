@@ -1,14 +1,9 @@
 """Stored completions on the Playground: recorded by the window, listed, searched, shown, used again and deleted."""
 
-from dataclasses import replace
-
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
-from wina_app.pages.playground import history_controller, wire
-from wina_app.pages.playground.history_controller import HistoryController
-from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground import history, wire
 
 from tests.wina_app.fakes import done, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout
@@ -16,26 +11,6 @@ from tests.wina_core.samples import completion
 from wina_core.jobs import CompletionFinished
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
-
-
-class Setup:
-    def __init__(self, qtbot, tmp_path) -> None:
-        self.workbench, self.engine, thread = make_workbench(tmp_path)
-        self.store, self.pages = thread.store, []
-        self.control = wire(self.workbench, self.pages.append)
-        self.page: PlaygroundPage = self.pages[0]
-        self.history = self.page.history
-        qtbot.addWidget(self.page)
-        load(self.workbench)
-        self.page.show()
-
-    def titles(self) -> list[str]:
-        return [self.history.list.item(row).text() for row in range(self.history.list.count())]
-
-
-@pytest.fixture
-def setup(qtbot, tmp_path) -> Setup:
-    return Setup(qtbot, tmp_path)
 
 
 def of_open_model(record):
@@ -53,26 +28,18 @@ def test_a_finished_completion_is_stored_with_the_job_and_appears_in_the_list(se
         ),
         done(),
     )
-    qtbot.waitUntil(lambda: setup.titles() == ['def median(data): """Return the median'])
+    qtbot.waitUntil(lambda: setup.titles() == ["def median(data):"])
     assert [row.speedup for row in setup.store.completions()] == [2.0]
     assert not setup.history.remark.isVisible()
 
 
-def test_many_stored_results_are_one_reading_and_none_while_hidden(setup, monkeypatch):
+def test_the_list_is_read_while_it_is_shown(setup, monkeypatch):
     readings = []
     monkeypatch.setattr(setup.store, "completions", lambda *_, **__: readings.append(1) or [])
     setup.page.show_left("history")
     assert readings == [1]
-    rest = setup.control.findChild(HistoryController)._rest
-    for _ in range(5):
-        setup.workbench.results_changed.emit()
-    assert readings == [1]
-    rest.timeout.emit()
-    assert readings == [1, 1]
     setup.page.show_left("form")
-    setup.workbench.results_changed.emit()
-    rest.timeout.emit()
-    assert readings == [1, 1]
+    assert readings == [1]
 
 
 def test_nothing_is_kept_where_the_user_says_so(setup):
@@ -86,9 +53,9 @@ def test_nothing_is_kept_where_the_user_says_so(setup):
     assert setup.page.view_state()["prompt"] == "a secret"
 
 
-def test_the_list_is_searched_and_grows_on_demand(qtbot, tmp_path, monkeypatch):
-    monkeypatch.setattr(history_controller, "LISTED", 3)
-    setup = Setup(qtbot, tmp_path)
+def test_the_list_is_searched_and_grows_on_demand(setup, qtbot, monkeypatch):
+    monkeypatch.setattr(history, "LISTED", 3)
+    setup.history._limit = 3
     setup.store.record_completion(completion(prompt="The capital of France", text="Paris"))
     for number in range(3):
         setup.store.record_completion(completion(prompt=f"prompt {number}", length=1))
@@ -130,8 +97,8 @@ def test_settings_of_a_stored_completion_are_used_again(setup):
     setup.history.list.setCurrentRow(0)
     setup.history.use.click()
     assert setup.page.left.value == "form"
-    choice = setup.page.form.choice()
-    assert (choice.prompt, choice.sparsity, choice.new_tokens, choice.by_plan) == ("again", 0.3, 20, False)
+    form = setup.form
+    assert (form.prompt.toPlainText(), form.sparsity.value(), form.by_plan.isChecked()) == ("again", 30, False)
     setup.control.generate()
     assert setup.engine.last.job.point(1) == record.point
 
@@ -171,13 +138,11 @@ def test_completions_are_deleted_once_confirmed(setup, monkeypatch):
     assert setup.store.completions() == []
 
 
-def test_form_and_font_are_restored_with_method_and_rotation_once_a_model_is_open(setup, qtbot, tmp_path):
-    form = setup.page.form
+def test_the_form_is_restored_with_method_and_rotation_once_a_model_is_open(setup, qtbot, tmp_path):
+    form = setup.form
     form.prompt.setPlainText("typed")
     form.sparsity.setValue(35)
-    form.seed.setValue(7)
     form.method.setCurrentIndex(form.method.findText("teal"))
-    setup.page.monospaced.click()
     state = setup.page.view_state()
     (tmp_path / "later").mkdir()
     workbench, _, _ = make_workbench(tmp_path / "later")
@@ -187,8 +152,6 @@ def test_form_and_font_are_restored_with_method_and_rotation_once_a_model_is_ope
     qtbot.addWidget(page)
     page.restore_view(state)
     load(workbench)
-    qtbot.waitUntil(lambda: page.form.choice().method.name == "teal")
+    qtbot.waitUntil(lambda: page.form.method.currentText() == "teal")
     assert control.completions == {}
-    assert replace(page.form.choice(), method=setup.page.form.choice().method) == setup.page.form.choice()
-    assert page.monospaced.isChecked()
-    assert page.panes["dense"].text.font() == page.form.prompt.font() == setup.page.form.prompt.font()
+    assert (page.form.prompt.toPlainText(), page.form.sparse_spec(None)) == ("typed", form.sparse_spec(None))

@@ -5,16 +5,13 @@ import math
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
-from wina_app.pages.playground.form_state import PROMPTS, make_choices
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.response_pane import DIVERGENCE, divergence_colour
-from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
-from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.jobs import CompletionFinished, Token
+from wina_core.jobs import Token
 from wina_core.jobs.completion import Completion
-from wina_core.specs import NO_ROTATION, MethodSpec
+from wina_core.specs import MethodSpec
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -41,19 +38,8 @@ GATED = Completion(SPARSE, [token(1, "return", 0.0001), token(4, " data", 0.5, 0
 
 
 @pytest.fixture
-def page(qtbot) -> PlaygroundPage:
-    page = PlaygroundPage()
-    qtbot.addWidget(page)
-    workspace = Workspace()
-    workspace.set_model(SOURCE, summary())
-    page.show_choices(
-        make_choices(workspace.summary, workspace.plan, workspace.rotation, workspace.method),
-        NO_ROTATION,
-        MethodSpec(name="wina"),
-    )
-    page.show_context([], ready=True)
-    page.resize(1200, 560)
-    page.show()
+def page(setup) -> PlaygroundPage:
+    page = setup.page
     page.show_completion("dense", DENSE)
     page.show_completion("sparse", GATED)
     page.show_divergence(1, "")
@@ -137,28 +123,13 @@ def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
     assert text.document().find("return").charFormat().underlineStyle() != UNDERLINE
 
 
-def test_read_outs_and_how_an_answer_ended_are_shown(page):
-    pane = page.panes["sparse"]
-    assert {number.text() for number in pane._numbers.values()} == {"\N{EN DASH}"}
-    GATED.ended = CompletionFinished(job_id="", configuration=0, end="end", prompt_tokens=3, sparsity=0.5)
-    page.show_figures("sparse", {"decode": "100.0 tokens/s"})
-    assert pane._numbers["decode"].text() == "100.0 tokens/s"
-    assert pane._state.text() == "reached end of text"
-
-
 def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, page):
     form = page.form
-    choice = page.form.choice()
-    assert (choice.prompt, choice.sparsity, choice.by_plan) == (next(iter(PROMPTS.values())), 0.5, False)
-    assert choice.rotation == NO_ROTATION
-    with qtbot.waitSignal(page.changed):
-        form.slider.setValue(65)
-    assert page.form.choice().sparsity == 0.65
+    form.slider.setValue(65)
     form.step_sparsity(-1)
-    assert page.form.choice().sparsity == 0.6
+    assert form.sparse_spec(None).plan == UniformSparsity(sparsity=0.6)
     with qtbot.waitSignal(page.changed):
         form.by_plan.click()
-    assert page.form.choice().by_plan
     assert not form.slider.isEnabled()
     assert "plan" in form.slider.toolTip()
     assert not form.chat.isEnabled()
@@ -172,16 +143,14 @@ def test_examples_and_prompts_sent_before_are_a_click_away(qtbot, page):
     action = next(action for action in menu.actions() if action.text() == "Tom && Jerry and more")
     with qtbot.waitSignal(page.changed):
         action.trigger()
-    assert page.form.choice().prompt == "Tom & Jerry\nand more"
+    assert page.form.prompt.toPlainText() == "Tom & Jerry\nand more"
 
 
 def test_what_is_not_possible_says_why(page):
-    page.show_action(running=False, reason="Type a prompt")
+    page.form.prompt.setPlainText("  ")
     assert not page.primary.isEnabled()
-    assert page.primary.toolTip() == "Type a prompt"
+    assert page.primary.toolTip() == "Type a prompt or choose an example"
     assert not page.stop.isEnabled()
     assert page.stop.toolTip() == "Nothing is being generated"
-    page.show_action(running=True, reason="")
-    assert page.stop.isEnabled()
     page.show_context([], ready=False)
     assert page.is_empty

@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import pytest
-from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
+from wina_app.pages.rotation.controller import NO_MODEL, RotationController
 from wina_app.pages.rotation.page import RotationPage
-from wina_app.shared import product_question
 from wina_app.shared.rotation_choices import cost
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
-from wina_core.jobs import Failed, RotateJob
-from wina_core.jobs.planning import MemoryNeed, MissingProduct
+from wina_core.jobs import RotateJob
+from wina_core.jobs.planning import MissingProduct
 from wina_core.records import LayerRecord, RotationReport
-from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.specs import NO_ROTATION, RotationSpec
 
 PER_SITE = RotationSpec(mode="per_site")
 REPORT = RotationReport(
@@ -40,13 +39,6 @@ def test_without_a_model_nothing_can_be_rotated_and_the_reason_is_given(bench):
     assert view.named("show_action") == {"running": False, "reason": NO_MODEL, "resumable": False}
     controller.rotate()
     assert not engine.submitted
-
-
-def test_a_new_window_begins_with_auto_which_every_model_admits(bench):
-    _, _, workbench, _ = bench
-    assert workbench.workspace.rotation == AUTO_ROTATION
-    load(workbench, model=summary().model_copy(update={"rotations": ("none",), "rotation_reason": REASON}))
-    assert workbench.workspace.rotation == AUTO_ROTATION
 
 
 def test_the_choice_reaches_the_workspace_and_the_engine(bench):
@@ -85,22 +77,6 @@ def test_a_contradiction_is_said_in_place_and_changes_nothing(bench):
     assert workbench.workspace.rotation == before
     controller.choose(PER_SITE.model_dump())
     assert view.named("show_action")["reason"] == ""
-
-
-def test_the_identity_needs_no_rotating_and_says_so(bench):
-    controller, view, workbench, _ = bench
-    load(workbench)
-    controller.choose(NO_ROTATION.model_dump())
-    assert view.named("show_action") == {"running": False, "reason": IDENTITY, "resumable": False}
-
-
-def test_a_failure_is_shown_and_the_page_works_on(bench):
-    controller, view, workbench, engine = bench
-    load(workbench)
-    controller.rotate()
-    engine.answer(lambda job_id: Failed(job_id=job_id, error="The text file is missing; check the path."))
-    assert view.last("show_error") == "The text file is missing; check the path."
-    assert not view.named("show_action")["running"]
 
 
 def test_a_measurement_of_an_earlier_choice_is_stored_but_not_shown(bench):
@@ -158,17 +134,3 @@ def test_an_interrupted_rotation_is_continued(bench, monkeypatch):
     assert "Finished stages are kept" in view.last("show_notice")
     workbench.workspace.set_rotation(NO_ROTATION)
     assert view.named("show_action")["resumable"] is False
-
-
-def test_a_model_that_memory_does_not_hold_is_rotated_only_if_the_user_agrees(bench, monkeypatch):
-    controller, view, workbench, engine = bench
-    load(workbench)
-    need = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9)
-    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (need,))
-    view.returns(ask_compute=False)
-    controller.rotate()
-    assert "big" in view.last("ask_compute").text
-    assert not engine.submitted
-    view.returns(ask_compute=True)
-    controller.rotate()
-    assert len(engine.submitted) == 1

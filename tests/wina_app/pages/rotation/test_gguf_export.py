@@ -20,7 +20,6 @@ from wina_core.jobs import ExportGgufJob
 from wina_core.records import GgufRecord
 from wina_core.records.plans import PerplexityPair
 from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
-from wina_core.specs.machine import LOCAL
 
 START = AUTO_ROTATION
 
@@ -114,12 +113,3 @@ def test_what_no_gguf_file_holds_disables_the_export_with_the_reason(bench, llam
     load(workbench, model=summary().model_copy(update={"shape": rotated, "rotations": ("none",)}))
     assert reason(view) == EXPORTED_SHORTCUTS
     assert not engine.submitted
-
-
-def test_the_file_is_written_on_this_computer_whichever_machine_is_chosen(bench, llama_cpp, tmp_path, monkeypatch):
-    controller, _, workbench, engine = bench
-    monkeypatch.setenv("LLAMA_CPP", str(llama_cpp))
-    load(workbench)
-    workbench.machines.choose(["gpu"])
-    controller.gguf.export(tmp_path / "model.gguf")
-    assert engine.last.machines == (LOCAL,)

@@ -25,14 +25,14 @@ def page(qtbot) -> RotationPage:
     page = RotationPage()
     qtbot.addWidget(page)
     page.show_context([], summary())
-    page.show_choice(FREE_ROTATION)
+    page.panel.show_choice(FREE_ROTATION)
     return page
 
 
 @pytest.mark.parametrize("spec", ROTATION_PRESETS.values())
 def test_every_preset_goes_through_the_controls_unchanged(page, spec):
-    page.show_choice(spec)
-    assert RotationSpec.model_validate(page.fields()) == spec
+    page.panel.show_choice(spec)
+    assert RotationSpec.model_validate(page.panel.fields()) == spec
     assert ROTATION_PRESETS[page.panel.preset.currentText()] == spec
 
 
@@ -41,92 +41,54 @@ def test_a_changed_control_is_heard_and_no_preset_any_more(qtbot, page):
     panel.objective.setCurrentIndex(panel.objective.findData("kl"))
     with qtbot.waitSignal(page.choice_changed):
         panel.objective.activated.emit(panel.objective.currentIndex())
-    assert RotationSpec.model_validate(page.fields()) == FREE_KL_ROTATION  # its usual steps and text came along
+    assert RotationSpec.model_validate(page.panel.fields()) == FREE_KL_ROTATION  # its usual steps and text came along
     panel.steps.setValue(7)
-    page.show_choice(RotationSpec.model_validate(page.fields()))
+    page.panel.show_choice(RotationSpec.model_validate(page.panel.fields()))
     assert panel.preset.currentText() == CUSTOM
 
 
 def test_what_means_nothing_is_disabled_with_the_reason(page):
     panel = page.panel
     assert panel.steps.isEnabled()
-    page.show_choice(RotationSpec())
+    page.panel.show_choice(RotationSpec())
     assert not panel.steps.isEnabled()
     assert "Eigenvectors" in panel.steps.toolTip()
-    page.show_choice(AS_RELEASED_ROTATION.model_copy(update={"per_head": True}))
+    page.panel.show_choice(AS_RELEASED_ROTATION.model_copy(update={"per_head": True}))
     panel.weighting.setCurrentIndex(panel.weighting.findData("sensitivity"))
     panel.weighting.activated.emit(1)
     assert not panel.attention["k"].isEnabled()
     assert "Fisher" in panel.attention["k"].toolTip()
-    assert RotationSpec.model_validate(page.fields()) == RotationSpec(mode="per_site", weighting="sensitivity")
-    page.show_choice(NO_ROTATION)
+    assert RotationSpec.model_validate(page.panel.fields()) == RotationSpec(mode="per_site", weighting="sensitivity")
+    page.panel.show_choice(NO_ROTATION)
     for control in (panel.weighting, panel.objective, panel.steps, panel.text):
         assert not control.isEnabled()
         assert control.toolTip()
 
 
-def test_refining_looks_at_more_text_unless_a_length_was_chosen(page):
-    panel = page.panel
-    page.show_choice(RotationSpec())
-    panel.objective.setCurrentIndex(panel.objective.findData("error"))
-    panel.objective.activated.emit(1)
-    assert panel.tokens.value() == FREE_ROTATION.text.tokens
-    panel.tokens.setValue(5_000)
-    panel.objective.setCurrentIndex(panel.objective.findData("eigen"))
-    panel.objective.activated.emit(0)
-    assert panel.tokens.value() == 5_000
-
-
-def test_modes_that_are_not_exact_are_greyed_out_with_the_reason(page):
-    refusing = summary().model_copy(update={"rotations": ("none", "per_layer"), "rotation_reason": REASON})
-    page.show_context([], refusing)
-    states = {button.text(): button.isEnabled() for button in page.panel.modes.buttons()}
-    assert states == {"Auto": True, "None": True, "Global": False, "Per layer": True, "Per site": False}
-    assert page.panel.modes.button(2).toolTip() == REASON
-    presets = page.panel.preset.model()
-    allowed = {row: presets.item(row).isEnabled() for row in range(len(ROTATION_PRESETS))}
-    assert not allowed[list(ROTATION_PRESETS.values()).index(AS_RELEASED_ROTATION)]
-    assert allowed[list(ROTATION_PRESETS.values()).index(NO_ROTATION)]
-    page.show_context([], summary())
-    assert all(button.isEnabled() for button in page.panel.modes.buttons())
-
-
 def test_the_next_start_restores_the_form_and_what_was_shown(qtbot, page):
-    page.show_choice(FREE_KL_ROTATION)
+    page.panel.show_choice(FREE_KL_ROTATION)
     page.report.quantity.choose("refinement")
     state = json.loads(json.dumps(page.view_state()))
     again = RotationPage()
     qtbot.addWidget(again)
     with qtbot.waitSignal(again.choice_changed):
         again.restore_view(state)
-    assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
+    assert RotationSpec.model_validate(again.panel.fields()) == FREE_KL_ROTATION
     assert again.report.quantity.value == "refinement"
     again.restore_view({"rotation": {"mode": "sideways"}})
-    assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
-
-
-def test_norms_alone_can_be_folded(qtbot, page):
-    panel = page.panel
-    page.show_choice(NO_ROTATION)
-    assert panel.is_identity
-    panel.fold_norms.setCurrentIndex(panel.fold_norms.findData("all"))
-    with qtbot.waitSignal(page.choice_changed):
-        panel.fold_norms.activated.emit(panel.fold_norms.currentIndex())
-    assert not panel.is_identity
-    assert RotationSpec.model_validate(page.fields()) == NO_ROTATION.model_copy(update={"fold_norms": "all"})
-    assert not panel.objective.isEnabled()
+    assert RotationSpec.model_validate(again.panel.fields()) == FREE_KL_ROTATION
 
 
 def test_rounding_noise_counts_in_the_error_of_gating_alone(page):
     panel = page.panel
     panel.noise_bits.setCurrentIndex(panel.noise_bits.findData(4))
-    assert RotationSpec.model_validate(page.fields()).noise_bits == 4
+    assert RotationSpec.model_validate(page.panel.fields()).noise_bits == 4
     for objective in ("eigen", "kl"):
         panel.objective.setCurrentIndex(panel.objective.findData(objective))
         panel.objective.activated.emit(panel.objective.currentIndex())
         assert not panel.noise_bits.isEnabled()
         assert "Only the calibrated error" in panel.noise_bits.toolTip()
-        assert RotationSpec.model_validate(page.fields()).noise_bits == 16
+        assert RotationSpec.model_validate(page.panel.fields()).noise_bits == 16
 
 
 def test_a_gguf_file_gets_its_suffix_from_the_button_and_the_command(qtbot, page, monkeypatch, tmp_path):
@@ -143,27 +105,13 @@ def test_a_gguf_file_gets_its_suffix_from_the_button_and_the_command(qtbot, page
 
 def test_auto_leaves_its_bases_to_the_measurement_and_compares_at_a_chosen_sparsity(page):
     panel = page.panel
-    page.show_choice(AUTO_ROTATION)
+    page.panel.show_choice(AUTO_ROTATION)
     for control in (panel.weighting, panel.matrices, panel.spectrum, panel.drop, panel.noise_bits):
         assert not control.isEnabled()
         assert "Auto" in control.toolTip()
     panel.sparsity.setValue(65)
-    spec = RotationSpec.model_validate(page.fields())
+    spec = RotationSpec.model_validate(page.panel.fields())
     assert spec == AUTO_ROTATION.model_copy(update={"sparsity": 0.65})
     panel.modes.button(2).click()
-    spec = RotationSpec.model_validate(page.fields())
+    spec = RotationSpec.model_validate(page.panel.fields())
     assert (spec.mode, spec.text) == ("global", RotationSpec().text)
-
-
-def test_logarithms_are_offered_for_bases_of_activations_alone(page):
-    panel = page.panel
-    page.show_choice(RotationSpec())
-    assert not panel.spectrum.isEnabled()
-    assert panel.drop.isEnabled()
-    for box in (panel.attention["qkv"], panel.mlp["gate_up"]):
-        box.click()
-    assert panel.spectrum.isEnabled()
-    panel.spectrum.setCurrentIndex(panel.spectrum.findData("log"))
-    panel.drop.setValue(2)
-    spec = RotationSpec.model_validate(page.fields())
-    assert (spec.spectrum, spec.drop_directions, spec.attention_basis) == ("log", 2, ("activations",))

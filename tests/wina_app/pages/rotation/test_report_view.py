@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.jobs.job_list import JobList
-from wina_app.pages.rotation.page import RotationPage
 from wina_app.pages.rotation.report_panes import RefinementPlot, loss_change
 from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
-from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.jobs import Queued, Refined, RotateJob, Started
+from tests.wina_app.stored_runs import summary
 from wina_core.records import (
     LayerRecord,
     RefinementStep,
@@ -18,7 +15,7 @@ from wina_core.records import (
     RotationReport,
     SiteSpectrum,
 )
-from wina_core.specs import FREE_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.specs import NO_ROTATION, RotationSpec
 
 
 def step(number: int, loss: float, sparsity: float = 0.5, site: str = "stream") -> RefinementStep:
@@ -76,13 +73,6 @@ def test_maps_before_and_after_share_a_scale_and_the_change_is_their_difference(
     assert "0.8 → 0.4" in view.figures.texts()
 
 
-def test_the_curve_is_kept_with_the_report(qtbot, view):
-    qtbot.mouseClick(view.quantity.buttons["refinement"], Qt.MouseButton.LeftButton)
-    assert view.curve.isVisible()
-    (trace,) = view.curve.traces
-    assert (list(trace.x), list(trace.y)) == ([0, 20, 39], [0.8, 0.5, 0.4])
-
-
 def test_a_report_of_an_older_version_says_why_it_has_only_the_map_after(qtbot, view):
     qtbot.mouseClick(view.quantity.buttons["before"], Qt.MouseButton.LeftButton)
     view.show_report(REFINED.model_copy(update={"dense_residuals": (), "refinement": ()}), summary())
@@ -105,39 +95,6 @@ def test_losses_of_several_sparsities_or_bases_are_compared_only_with_their_own(
     for trace in plot.traces:
         assert list(trace.x) == [1, 2, 3]
         assert list(trace.y) == pytest.approx([1.0, 0.5**0.5, 0.5])
-
-
-def test_as_many_steps_of_another_rotation_replace_the_first_ones(qtbot):
-    plot = RefinementPlot()
-    qtbot.addWidget(plot)
-    for losses in ([0.1, 0.05], [0.4, 0.2]):
-        plot.show_steps([step(at, loss, 0.5) for at, loss in enumerate(losses)])
-        assert [list(trace.y) for trace in plot.traces] == [losses]
-
-
-def test_the_page_draws_the_steps_of_a_running_rotation(qtbot):
-    page = RotationPage()
-    qtbot.addWidget(page)
-    page.show_context([], summary())
-    page.show_choice(FREE_ROTATION)
-    page.show_report(None, None)
-    page.resize(1100, 640)
-    with qtbot.waitExposed(page):
-        page.show()
-    jobs = JobList()
-    jobs.changed.connect(lambda job_id: page.show_progress(jobs[job_id]))
-    jobs.add("one", "Rotate", RotateJob(model=SOURCE, rotation=FREE_ROTATION))
-    for event in (Queued(job_id="one", priority="normal"), Started(job_id="one")):
-        jobs.apply(event)
-    assert page.curve is None
-    for each in REFINED.refinement:
-        jobs.apply(Refined(job_id="one", step=each))
-    assert page.curve.isVisible()
-    assert list(page.curve.traces[0].y) == [0.8, 0.5, 0.4]
-    page.show_progress(None)
-    page.show_report(REFINED, summary())
-    assert not page.curve.isVisible()
-    assert page.report.heatmap.isVisible()
 
 
 @pytest.mark.parametrize(
@@ -206,21 +163,6 @@ def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
     assert table.horizontalScrollBar().maximum() == 0, "all columns are visible"
     assert table.columnWidth(0) > 150
     assert "2048 tokens of a.txt" in view.candidates.conditions.text()
-
-
-def test_small_divergences_are_not_cut(qtbot, view):
-    made = choice(0, 0.00818)
-    none, other = made.candidates
-    small = {"stderr": 0.00067, "change": -0.00267, "change_stderr": 0.00081, "own_rows": (0.1,) * 8}
-    small |= {"own_change": -0.00327, "own_change_stderr": 0.00012}
-    made = made.model_copy(update={"candidates": (none, other.model_copy(update=small))})
-    view.show_report(REFINED.model_copy(update={"choice": made}), summary())
-    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
-    table = view.candidates.view
-    for column in range(2, 5):
-        index = view.candidates.table.index(1, column)
-        assert table.sizeHintForIndex(index).width() <= table.columnWidth(column), index.data()
-    assert table.horizontalScrollBar().maximum() == 0
 
 
 def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):

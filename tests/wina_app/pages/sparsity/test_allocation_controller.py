@@ -2,7 +2,6 @@
 
 import pytest
 from wina_app.pages.sparsity.allocation_controller import (
-    CANCELLED_RESULTS_STAY,
     OTHER_CONFIGURATION,
     AllocationController,
     CalibrationController,
@@ -13,7 +12,7 @@ from wina_app.pages.sparsity.plan_editor import PlanEditor
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.jobs import AllocateJob, CalibrateJob, Failed, InspectJob
+from wina_core.jobs import AllocateJob, CalibrateJob, InspectJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
@@ -48,7 +47,7 @@ def test_the_job_names_all_that_the_budget_is_spread_for(bench):
     assert engine.last.job == AllocateJob(
         model=SOURCE, rotation=rotation, method=method, plan=AllocatedSparsity(sparsity=0.65, allocator=CURVES)
     )
-    assert view.last("show_allocating") is True
+    assert view.last("show_allocating").active
     controller.allocate(CURVES, 0.5)
     assert len(engine.submitted) == 1, "one at a time"
 
@@ -61,45 +60,16 @@ def test_the_result_is_the_plan_in_one_step_of_undo_with_its_objective_and_bound
     engine.answer(result(found()), done())
     assert workbench.workspace.plan == PLAN
     assert allocated == [PLAN]
-    assert view.last("show_allocating") is False
+    assert view.last("show_allocating") is None
     text = "curves: KL 0.0123 nats per token, at most 1.7 % above the optimum on the curves"
-    assert view.last("show_allocation") == text
+    assert view.last("show_outcome") == text
     plans.undo_stack.undo()
     assert workbench.workspace.plan == before
-    assert view.last("show_allocation") == ""
+    assert view.last("show_outcome") == ""
     plans.undo_stack.redo()
-    assert view.last("show_allocation") == text
+    assert view.last("show_outcome") == text
     plans.paint(frozenset({(1, 1)}), 0.9)
-    assert view.last("show_allocation") == "", "an edited plan is not the allocated one any more"
-
-
-def test_uniform_is_done_at_once(bench):
-    controller, _, workbench, engine, _ = bench
-    controller.allocate(AllocatorSpec(), 0.25)
-    assert not engine.submitted
-    assert workbench.workspace.plan == SparsityPlan.uniform(layout(), 0.25)
-
-
-def test_a_cancelled_allocation_leaves_the_plan_and_can_go_on(bench):
-    controller, view, workbench, engine, _ = bench
-    before = workbench.workspace.plan
-    controller.allocate(CURVES, 0.5)
-    controller.cancel()
-    engine.answer(done(cancelled=True))
-    assert workbench.workspace.plan == before
-    assert view.last("show_notice") == CANCELLED_RESULTS_STAY
-    first = engine.last.job
-    controller.allocate(CURVES, 0.5)
-    assert engine.last.job == first, "the same question, so that the engine goes on where it stopped"
-    assert len(engine.submitted) == 2
-
-
-def test_a_failed_allocation_is_said_in_place(bench):
-    controller, view, _, engine, _ = bench
-    controller.allocate(CURVES, 0.5)
-    engine.answer(lambda job_id: Failed(job_id=job_id, error="CATS cannot reach 65 %; ask for less."))
-    assert view.last("show_error") == "CATS cannot reach 65 %; ask for less."
-    assert view.last("show_allocating") is False
+    assert view.last("show_outcome") == "", "an edited plan is not the allocated one any more"
 
 
 def test_a_result_is_taken_over_and_said_only_for_the_configuration_it_was_found_for(bench):
@@ -127,17 +97,17 @@ def test_a_result_is_taken_over_and_said_only_for_the_configuration_it_was_found
         assert view.last("show_notice") == OTHER_CONFIGURATION
         restore()
     assert len(view.calls("show_notice")) == len(others)
-    assert not any(view.calls("show_allocation"))
+    assert not any(view.calls("show_outcome"))
     controller.allocate(CURVES, 0.5)
     engine.answer(result(found()), done())
-    text = view.last("show_allocation")
+    text = view.last("show_outcome")
     assert text.startswith("curves: KL 0.0123")
     for name, choose in others.items():
         choose()
-        assert view.last("show_allocation") == "", name
+        assert view.last("show_outcome") == "", name
         restore()
         work.set_plan(PLAN)
-        assert view.last("show_allocation") == text, name
+        assert view.last("show_outcome") == text, name
 
 
 @pytest.mark.parametrize(
@@ -158,11 +128,11 @@ def test_curves_are_measured_for_their_own_sake_and_the_plan_stays(bench):
     plan = workbench.workspace.plan
     controller.measure_divergences()
     assert engine.last.job.plan.allocator == CURVES
-    assert view.last("show_allocation_progress").active
+    assert view.last("show_allocating").active
     engine.answer(result(found()), done())
     assert workbench.workspace.plan == plan
-    assert not any(view.calls("show_allocation"))
-    assert view.last("show_allocation_progress") is None
+    assert not any(view.calls("show_outcome"))
+    assert view.last("show_allocating") is None
 
 
 def test_a_calibration_of_the_current_configuration_is_shown_until_it_ends(tmp_path, qapp):  # noqa: ARG001

@@ -8,7 +8,7 @@ from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec
+from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import PlanPair
 
@@ -129,15 +129,6 @@ def test_means_are_rounded_to_widths_once_energy_no_longer_counts(bench):
     assert bits_of(workspace)[0][0] == 4.6
 
 
-def test_a_pair_of_another_model_is_refused_and_changes_neither_map(bench):
-    editing, view, workspace = bench
-    before = workspace.plan, workspace.quantization
-    other = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(5), 3).with_cells({(0, 0): 8}))
-    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.1), quantization=other), "open")
-    assert "was made for a model with 5 layers" in view.last("show_error")
-    assert (workspace.plan, workspace.quantization) == before
-
-
 def test_a_plan_without_bits_leaves_them(bench):
     editing, _, workspace = bench
     editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.1)), "open")
@@ -146,16 +137,6 @@ def test_a_plan_without_bits_leaves_them(bench):
     editing.replace_plan(PlanPair(plan=HALF, quantization="none"), "open the plan of a run")
     assert workspace.quantization == "none"
     assert editing.pair == PlanPair(plan=HALF)
-
-
-def test_locked_bits_stay_when_a_pair_is_opened(bench):
-    editing, view, workspace = bench
-    editing.select(frozenset({(0, 0)}))
-    editing.toggle_locks()
-    editing.replace_plan(PAIR, "open")
-    assert view.last("show_notice").startswith("1 locked cell stayed unchanged")
-    assert bits_of(workspace)[0][:2] == (4, 8)
-    assert workspace.plan == PAIR.plan
 
 
 def test_switching_maps_in_a_gesture_ends_it(bench):
@@ -168,16 +149,6 @@ def test_switching_maps_in_a_gesture_ends_it(bench):
     assert editing.undo_stack.count() == 2
     assert workspace.plan == HALF.with_cells({(0, 0): 0.9})
     assert bits_of(workspace)[0][0] == 8
-
-
-def test_another_model_starts_with_its_own_bits_and_method_stays(bench):
-    editing, _, workspace = bench
-    editing.set_method(MethodSpec(name="teal"))
-    editing.select(frozenset({(0, 0)}))
-    editing.toggle_locks()
-    workspace.set_model(SOURCE, summary(5))
-    assert (workspace.quantization, editing.locked) == ("none", frozenset())
-    assert editing.bits.table.rows == ((16,) * 7,) * 5
 
 
 def test_planes_keep_the_energy_and_take_the_nearest_bits_they_have(bench):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import read_block
 from wina_app.pages.sparsity.cell_values import BIT_WIDTHS, EXACT, MAX_SPARSITY, SPARSITY, values_for
 from wina_app.shared.evaluation_choice import parse_sparsities
-from wina_app.shared.heatmap_tables import BITS_STOPS, scale_for
 from wina_app.style.number_format import fraction
 
 from wina_core.errors import WinaError
@@ -72,11 +71,6 @@ def test_a_step_goes_to_the_next_width(bits, up, down):
     assert MEANS.stepped(4.2, -1) == pytest.approx(4.1)
 
 
-@pytest.mark.parametrize(("text", "value"), [("4", 4.0), (" 16 ", 16.0), ("8b", 8.0)])
-def test_bits_are_read(text, value):
-    assert WIDTHS.parse(text) == value
-
-
 @pytest.mark.parametrize("text", ["5", "4.2", "1", "17", "nan", "", "four"])
 def test_bits_that_no_quantizer_has_are_refused_with_those_it_has(text):
     with pytest.raises(WinaError, match=r"2, 3, 4, 6, 8 or 16 bits"):
@@ -93,17 +87,6 @@ def test_a_pasted_block_has_whole_widths():
     assert read_block("4\t\n3\t16", ("q", "k"), WIDTHS.format) == [[4.0, None], [3.0, 16.0]]
     with pytest.raises(WinaError, match=r'row 2, column 1 of the block is "5", but a matrix has 2, 3, 4'):
         read_block("4\n5", ("q", "k"), WIDTHS.format)
-
-
-def test_the_widths_have_colours_at_equal_distances():
-    scale = scale_for("bits", np.array([[4.0]]))
-    assert BITS_STOPS == (2, 3, 4, 6, 8, 10, 12, 16)
-    shades = [scale.colour(width).name() for width in BITS_STOPS]
-    assert len(set(shades)) == len(BITS_STOPS)
-    assert scale.colour(2.5).name() not in shades
-    places = [round(57 * (width - 2) / 14) for width in BITS_STOPS]
-    ramp = scale.ramp()
-    assert [ramp[min(place, len(ramp) - 1)] for place in (places[0], places[-1])] == [shades[0], shades[-1]]
 
 
 def test_planes_have_even_widths():
@@ -138,11 +121,6 @@ def test_by_energy_planes_keep_a_budget_with_bits_that_they_have(table, budget, 
         assert found[free] == pytest.approx(2.0), "as low as possible"
     elif reached < budget - EXACT:
         assert (found[free] >= 12 - EXACT).all(), "no free cell of fewer bits is left to rise"
-
-
-@pytest.mark.parametrize(("text", "value"), [("50", 0.5), ("62.5", 0.625), ("62,5", 0.625), (" 7 %", 0.07), ("0", 0.0)])
-def test_percentages_are_read(text, value):
-    assert SPARSITY.parse(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("tenths", [7, 290, 323, 573, 999])

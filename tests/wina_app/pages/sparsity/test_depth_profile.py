@@ -61,13 +61,6 @@ def test_a_point_is_dragged_by_itself(qtbot, profile, said):
     assert points == pytest.approx(20, abs=2 * pixels(profile))
 
 
-def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
-    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 42), SHIFT)
-    cells, points = said[-2]
-    assert cells == {(layer, 4) for layer in range(8)}
-    assert points == pytest.approx(-8, abs=2 * pixels(profile))
-
-
 def test_a_line_is_dragged_by_its_name(qtbot, profile, said):
     name = profile.mapFromScene(profile._labels._names[2].text.sceneBoundingRect().center())
     drag(qtbot, profile, name, name - QPoint(0, 30))
@@ -85,41 +78,12 @@ def test_a_click_that_trembles_a_drag_elsewhere_and_one_of_what_is_no_target_cha
     assert said == []
 
 
-def test_the_pointer_says_what_can_be_dragged(qtbot, profile):
-    view = profile.viewport()
-    qtbot.mouseMove(view, place(profile, 3, 50))
-    assert view.cursor().shape() == Qt.CursorShape.SizeVerCursor
-    qtbot.mouseMove(view, place(profile, 3.5, 55))
-    assert view.cursor().shape() == Qt.CursorShape.ArrowCursor
-
-
 def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
     values = np.tile(np.arange(1, 8) / 10, (8, 1))
     values[:, 1] = np.nan
     profile.show_table(NAMES, values, SCALE)
     drag(qtbot, profile, place(profile, 2, 40), place(profile, 2, 60))
     assert said[-2][0] == {(2, 3)}
-
-
-def test_a_few_layers_have_ticks_at_whole_numbers_and_unknown_values_no_point(profile, qapp):
-    profile.show_table(("q", "k"), np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]]), SCALE)
-    qapp.processEvents()
-    (trace,) = profile.traces
-    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
-    assert trace.readout(1) == "layer 1, q: 62.5 %"
-    axis = profile.getPlotItem().getAxis("bottom")
-    ticks = [tick for _, level in axis.tickValues(*axis.range, 400) for tick in level]
-    assert ticks
-    assert all(tick == round(tick) for tick in ticks)
-
-
-def test_a_projection_has_its_colour_whatever_else_there_is(profile):
-    gated = {trace.name: trace.colour for trace in profile.traces}
-    profile.show_table((*NAMES[:4], "up", "down"), np.full((3, 6), 0.5), SCALE)
-    assert {trace.name: trace.colour for trace in profile.traces} == {
-        name: colour for name, colour in gated.items() if name != "gate"
-    }
-    assert len({colour.name() for colour in gated.values()}) == 7
 
 
 def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile):

@@ -65,16 +65,6 @@ def bench(qapp, store):  # noqa: ARG001 - signals need an application
     return controller, view
 
 
-def test_every_layer_says_how_many_experts_it_has_and_a_dense_model_none(bench, qapp, store):  # noqa: ARG001
-    _, view = bench
-    assert view.counts == (0, 4, 4, 4, 4, 4, 4, 4)
-    workspace, other = Workspace(), FakeView()
-    controller = SparsityController(workspace, DirectStore(store), other)
-    workspace.set_model(SOURCE, summary())
-    assert other.counts == (0,) * 8
-    assert "experts" not in controller.cell_text((1, GATE))
-
-
 def test_a_cell_of_experts_says_how_many_it_holds_and_how_they_differ(bench):
     controller, _ = bench
     text = controller.cell_text((1, GATE))
@@ -101,14 +91,6 @@ def test_each_map_shows_the_numbers_that_experts_have(bench):
     assert shown["target"].columns == {GATE, UP, DOWN}
     assert [row[GATE] for row in shown["threshold"].notes] == ["", "shared", "", ""]
     assert shown["measured"].notes == ()
-
-
-def test_headings_have_the_share_of_tokens_that_read_each_expert(bench):
-    _, view = bench
-    assert view.details(1).names == ("expert 0 · 90.0 %", "expert 1 · 10.0 %", "expert 2", "expert 3")
-    assert view.details(1).tip == "Share of the tokens that read the expert"
-    assert (view.details(2).names[0], view.details(2).tip) == ("expert 0", "")
-    assert view.widest == "expert 4 · 100.0 %"
 
 
 def test_an_experts_text_says_what_is_known_and_where_its_threshold_is_from(bench):

@@ -39,11 +39,3 @@ def test_the_pages_offer_what_packages_add_and_leave_out_what_is_broken(qtbot, q
     qtbot.addWidget(panel)
     assert MethodSpec(name="mean_norm") in panel.methods.values()
     assert AllocatorSpec(name="later") in [spec for spec, _ in panel.allocators.values()]
-
-
-def test_a_quantizer_that_is_not_installed_is_shown_by_its_name(qtbot, qapp, store):
-    page = open_page(qtbot, qapp, store)
-    page.workspace.set_model(SOURCE, summary())
-    page.workspace.set_quantization(QuantizationSpec(quantizer="extremes"))
-    assert page.quantization.quantizer.placeholderText() == "extremes"
-    assert page.quantization.state.whole() == "no package with extremes"

@@ -68,21 +68,6 @@ def test_click_a_cell_type_and_undo(qtbot, filled):
     assert filled.workspace.plan.sparsity[2][4] == 0.625
 
 
-def test_dragging_the_slider_is_one_step_of_undo(filled):
-    plan = filled.workspace.plan
-    filled.heatmap.set_selection(filled.heatmap.selection.click_column(6))
-    slider = filled.editor.slider
-    slider.setSliderDown(True)
-    for value in (510, 600, 720):
-        slider.setValue(value)
-    slider.setSliderDown(False)
-    assert [row[6] for row in filled.workspace.plan.sparsity] == [0.72] * 8
-    assert filled.controller.editing.undo_stack.count() == 1
-    filled.plan_buttons["Undo"].click()
-    assert filled.workspace.plan == plan
-    assert not filled.plan_buttons["Undo"].isEnabled()
-
-
 def test_the_spin_box_sets_the_selection_and_shows_several_values(qtbot, filled):
     filled.heatmap.set_selection(filled.heatmap.selection.click((0, 0)).drag_to((1, 1)))
     filled.editor.spin.setValue(35.0)
@@ -122,20 +107,6 @@ def test_locks_and_the_kept_budget_are_switched_by_key_button_and_command(qtbot,
         filled.undo_stack.undo()
     assert not filled.editor.keep.isChecked()
     assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.5)
-
-
-def test_a_block_is_cut_and_pasted_by_the_keyboard(qtbot, filled):
-    control = Qt.KeyboardModifier.ControlModifier
-    filled.editing.paint(frozenset({(0, 0)}), 0.625)
-    click(qtbot, filled, 0, 0)
-    filled.heatmap.setFocus()
-    qtbot.waitUntil(filled.heatmap.hasFocus)
-    qtbot.keyClick(filled.heatmap, Qt.Key.Key_X, control)
-    assert filled.workspace.plan.sparsity[0][0] == 0.0
-    filled.heatmap.set_selection(filled.heatmap.selection.click_row(3))
-    qtbot.keyClick(filled.heatmap, Qt.Key.Key_V, control)
-    assert filled.workspace.plan.sparsity[3] == (0.625,) * 7
-    assert filled.undo_stack.count() == 3
 
 
 def test_a_line_is_dragged_in_the_profile_as_one_step(qtbot, filled):
@@ -196,32 +167,6 @@ def test_read_outs_and_tooltips_tell_how_they_are_computed_and_all_that_is_known
     text = filled.heatmap.tooltip((5, 6))
     for known in ("layer 5 · down", "target: 50 %", "measured: unknown", "predicted error: 0."):
         assert known in text
-
-
-def test_a_plan_is_named_in_a_line_of_the_page_and_replaced_knowingly(qtbot, filled, store):
-    bar = filled.plan_name
-    command(filled, "Save the plan under a name").trigger()
-    assert bar.name.hasFocus()
-    assert not bar.save.isEnabled()
-    qtbot.keyClicks(bar.name, "mine")
-    assert bar.save.text() == "Save"
-    qtbot.keyClick(bar.name, Qt.Key.Key_Return)
-    assert bar.isHidden()
-    assert [row.name for row in store.list_plans()] == ["mine"]
-    command(filled, "Save the plan under a name").trigger()
-    assert bar.save.text() == "Replace"
-    qtbot.keyClick(bar.name, Qt.Key.Key_Escape)
-    assert bar.isHidden()
-
-
-def test_comparing_shows_both_in_map_and_read_outs(filled):
-    filled.controller.editing.set_uniform(0.3)
-    command(filled, "Compare with the plan before the last change").trigger()
-    assert filled.toolbar.map.currentData() == "change"
-    assert filled.figures.text("budget") == "30.0 % (\N{MINUS SIGN}20.0)"
-    command(filled, "Stop comparing").trigger()
-    assert filled.figures.text("budget") == "30.0 %"
-    assert not command(filled, "Stop comparing").isEnabled()
 
 
 def test_the_next_start_restores_allocator_budget_selection_and_kept_budget(qtbot, qapp, store, filled):

@@ -13,8 +13,6 @@ from wina_app.pages.sparsity.plan_maps import (
     measured_table,
     plan_figures,
     remark,
-    target_table,
-    weighted_mean,
 )
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
@@ -25,7 +23,6 @@ from wina_app.pages.sparsity.presets import (
     uniform,
 )
 from wina_app.pages.sparsity.stored_data import CellCurves, StoredCellData, StoredPlanData
-from wina_app.shared.heatmap_tables import MAP_KEYS, map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.errors import WinaError
@@ -90,30 +87,9 @@ def test_curves_are_linear_between_their_points_and_end_where_they_end():
     assert CellCurves.of(LAYOUT, []) is None
 
 
-def test_curves_of_different_grids_are_read_on_their_own_points():
-    curves = CellCurves.of(LAYOUT, [*curve("q", (0.0, 0.0), (1.0, 1.0)), *curve("k", (0.0, 0.0), (0.5, 2.0))])
-    read = curves.at(np.full((2, 7), 0.25))
-    assert read[0, :2].tolist() == [0.25, 1.0]
-    assert math.isnan(curves.at(np.full((2, 7), 0.75))[0, 1])
-
-
 def test_a_target_that_a_rounding_error_puts_on_a_curves_last_point_is_on_it():
     curves = everywhere((0.0, 0.0), (19 * 0.05 - 1e-16, 0.5))
     assert curves.at(np.full((2, 7), 0.9500000000000001))[0, 0] == pytest.approx(0.5)
-
-
-def test_every_map_has_a_table_a_name_an_explanation_and_a_way_to_its_data():
-    shown = maps()
-    for key in MAP_KEYS:
-        table = shown.table(key)
-        assert table.shape == (2, 7)
-        assert map_texts(key).explanation
-        scale = scale_for(key, table)
-        assert scale.low < scale.high
-        if key != "target":
-            assert np.isnan(table).all()
-            said = remark(key, shown, "a configuration")
-            assert any(word in said for word in ("press", "evaluate", "choose"))
 
 
 def test_maps_that_depend_on_the_target_follow_it():
@@ -150,13 +126,6 @@ def test_of_shares_that_were_not_calibrated_nothing_is_predicted():
     shown = maps(plan, MethodSpec(name="rsparse"), errors=everywhere((0.9, 0.9)))
     assert np.isnan(shown.table("predicted")).all()
     assert "shares rho of its own" in remark("predicted", shown, "a configuration")
-
-
-def test_the_difference_to_another_plan_is_signed():
-    shown = PlanMaps(UNIFORM.with_cells({(0, 0): 0.3}), WINA, StoredPlanData(), UNIFORM)
-    assert shown.table("change")[0, 0] == pytest.approx(-0.1)
-    scale = scale_for("change", shown.table("change"))
-    assert scale.low == -scale.high
 
 
 @pytest.mark.parametrize("mode", ["global", "per_site"])
@@ -219,13 +188,6 @@ def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
         dense_ends(layout(8), WINA, 0.9)
 
 
-def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
-    stored = summary(2).model_copy(update={"shape": shape(2).model_copy(update={"shortcuts": "per_site"})})
-    exported = replace(figures(maps(), mode="none", of=stored), reasons={})
-    assert exported == replace(figures(maps(), mode="per_site"), reasons={})
-    assert figures(maps(), mode="none").net > figures(maps(), mode="per_site").net
-
-
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
     stored = RunLayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
     table = measured_table(layout(3), stored)
@@ -234,9 +196,3 @@ def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
     assert np.isnan(table[2]).all()
     assert np.isnan(table[:, PROJECTIONS.index("k")]).all()
     assert np.isnan(measured_table(layout(3), None)).all()
-
-
-def test_the_mean_is_weighted_by_the_matrices_sizes():
-    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 0.9})
-    assert weighted_mean(plan.layout, target_table(plan)) == pytest.approx(plan.budget)
-    assert weighted_mean(plan.layout, np.full((2, 7), math.nan)) is None

@@ -17,38 +17,6 @@ def page(qtbot, qapp, store):
     return page
 
 
-def choose(page, quantizer):
-    box = page.quantization.quantizer
-    box.setCurrentIndex(box.findData(quantizer))
-
-
-def offered(page):
-    actions = page.toolbar.presets.menu().actions()
-    return [each.text() for each in actions if each.isVisible() and "bits" in each.text() and not each.isSeparator()]
-
-
-def test_planes_have_bits_of_their_own_no_group_and_about_so_many_bits_read(page):
-    bar = page.quantization
-    assert bar.group.isEnabled()
-    assert offered(page)[1:] == ["8 bits", "6 bits", "4 bits", "3 bits", "2 bits"]
-    choose(page, "planes")
-    assert not bar.group.isEnabled()
-    assert bar.group.toolTip() == "Planes have no groups: each input has one scale"
-    assert "the highest first" in bar.quantizer.toolTip()
-    assert "1 to 6 planes" in bar.by_energy.toolTip()
-    assert offered(page) == [
-        "16 bits: not quantized", "12 bits", "10 bits", "8 bits", "6 bits", "4 bits", "2 bits"
-    ]  # fmt: skip
-    page.toolbar.bits_chosen.emit(10)
-    assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=10)
-    assert bar.state.whole().startswith("10 bits planes: 10")
-    assert ", about " in bar.state.whole()
-    choose(page, "hqq")
-    assert bar.group.isEnabled()
-    assert "one scale and zero" in bar.group.toolTip()
-    assert "runs of equal bits" in bar.by_energy.toolTip()
-
-
 def test_a_quantizer_that_is_not_installed_is_shown_and_cannot_be_chosen(page):
     bar = page.quantization
     assert bar.quantizer.findData("absent") == -1
@@ -57,7 +25,7 @@ def test_a_quantizer_that_is_not_installed_is_shown_and_cannot_be_chosen(page):
     assert bar.quantizer.placeholderText() == "absent"
     assert (bar.quantizer.toolTip(), bar.state.whole()) == (REFUSED, REFUSED)
     assert page.figures.isVisible()
-    choose(page, "planes")
+    bar.quantizer.setCurrentIndex(bar.quantizer.findData("planes"))
     assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=8)
     assert bar.state.whole() != REFUSED
 
@@ -79,7 +47,7 @@ def test_a_joint_allocation_begins_with_planes_where_nothing_is_quantized_and_ca
     joint.refined.setChecked(True)
     assert joint.budget.refined
     choose_allocator("Curves")
-    choose(page, "hqq")
+    page.quantization.quantizer.setCurrentIndex(page.quantization.quantizer.findData("hqq"))
     page.toolbar.bits_chosen.emit(4)
     choose_allocator("Joint")
     assert page.quantization.quantizer.currentText() == "HQQ", "a quantizer in use stays"
