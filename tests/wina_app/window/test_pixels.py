@@ -95,7 +95,6 @@ def test_labels_can_be_read_outlines_stand_out_and_nothing_keeps_the_light_theme
         window.show_page("sparsity")
         _check_the_selected_cell(window.pages["sparsity"].heatmap)
         window.show_page("results")
-        window.pages["results"].halves.choose("both")
         _check_the_plot(window, window.pages["results"].plots.frontier.plot)
     assert not faint, "\n".join(faint)
     assert not kept, "\n".join(kept)
