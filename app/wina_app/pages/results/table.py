@@ -107,9 +107,7 @@ class TableSnapshot:
     @property
     def compact(self) -> "TableSnapshot":
         """The table without notes, dates and columns that are the same in all rows."""
-        alike = {
-            key for key in self.keys if len(self.rows) > 1 and self.cells[key].common_text(self.rows) is not None
-        }
+        alike = {key for key in self.keys if len(self.rows) > 1 and self.cells[key].common_text(self.rows) is not None}
         keys = [key for key in self.keys if key == "method" or is_measure(key) or key not in alike | _NOTES]
         return replace(self, keys=keys)
 

@@ -68,14 +68,6 @@ def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
     assert points == pytest.approx(-8, abs=2 * pixels(profile))
 
 
-def test_a_line_is_dragged_by_its_name(qtbot, profile, said):
-    name = profile.mapFromScene(profile._labels._names[2].text.sceneBoundingRect().center())
-    drag(qtbot, profile, name, name - QPoint(0, 30))
-    cells, points = said[-2]
-    assert cells == {(layer, 2) for layer in range(8)}
-    assert points == pytest.approx(30 * pixels(profile), abs=0.1)
-
-
 def test_a_click_that_trembles_a_drag_elsewhere_and_one_of_what_is_no_target_change_nothing(qtbot, profile, said):
     start = place(profile, 3, 50)
     drag(qtbot, profile, start, start + QPoint(1, 1))
