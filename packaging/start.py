@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> "int | str":
     displays = map(os.environ.get, ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"))
     if sys.platform in ("win32", "darwin") or any(displays):
         return run("python", "-m", "wina_app", *(arguments or ["--demo"]))
-    print(f"There is no display here; demo.csv and demo.png of the demo study go to {OUTPUT}.", flush=True)
+    print(f"There is no display here; demo.csv and a report of the demo study go to {OUTPUT}.", flush=True)
     OUTPUT.mkdir(parents=True, exist_ok=True)
     return (
         run("wina", "study", "run", "demo-quick")
         or run("wina", "export", OUTPUT / "demo.csv", "--study", "demo-quick")
-        or run("python", "-m", "wina_app.tools.render_figure", OUTPUT / "demo.png", "--study", "demo-quick")
+        or run("wina", "report", "demo-quick", "--output-path", OUTPUT)
     )
 
 

@@ -146,7 +146,7 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     ("environment", "expected"),
     [({}, False), ({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "w"}, True), ({"QT_QPA_PLATFORM": "vnc"}, True)],
 )
-def test_the_window_opens_where_there_is_a_display_else_the_demo_study_leaves_its_table_and_plot(
+def test_the_window_opens_where_there_is_a_display_else_the_demo_study_leaves_its_table_and_report(
     start: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -163,4 +163,4 @@ def test_the_window_opens_where_there_is_a_display_else_the_demo_study_leaves_it
     assert ([str(start.PYTHON), "-m", "wina_app", "--demo"] in start.commands) is expected
     assert any(command[1:3] == ["study", "run"] for command in start.commands) is not expected
     output = capsys.readouterr().out
-    assert all((text in output) is not expected for text in ("no display", "demo.csv", "demo.png"))
+    assert all((text in output) is not expected for text in ("no display", "demo.csv", "report"))

@@ -92,7 +92,7 @@ def every_side(window: MainWindow) -> Iterator[str]:
 
 
 def every_dialog(application: Application) -> Iterator[QWidget]:
-    """Show one after the other, beside the Results page, whose plot can be exported and whose columns chosen."""
+    """Show one after the other, beside the Results page, whose plot can be exported."""
     window = application.window
     results = window.pages["results"]
     window.show_page("results")
@@ -108,7 +108,3 @@ def every_dialog(application: Application) -> Iterator[QWidget]:
         yield dialog
         dialog.close()
         settle()
-    results.list.choose_columns()
-    settle()
-    yield results.list._chooser
-    results.list._chooser.close()

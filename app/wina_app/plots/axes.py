@@ -111,12 +111,11 @@ def on_scales(trace: Trace, *, log_x: bool, log_y: bool) -> Trace:
     return replace(trace, x=x, y=y, spans=spans, errors=() if log_y else trace.errors)
 
 
-def log_problem(traces: tuple[Trace, ...], side: str) -> str:
-    """Return the side's values' fault that forbids a logarithmic axis: "bars", "none above 0", or "" for none."""
+def may_be_log(traces: tuple[Trace, ...], side: str) -> bool:
+    """Return whether the side's axis can be logarithmic: it has a value above 0, and no bars, which begin at 0."""
     if side == "y" and any(trace.width for trace in traces):
-        return "bars"
-    values = (trace.x if side == "x" else trace.y for trace in traces)
-    return "" if any(value > 0.0 for axis_values in values for value in axis_values) else "none above 0"
+        return False
+    return any(value > 0.0 for trace in traces for value in (trace.x if side == "x" else trace.y))
 
 
 def style_plot(plot: pg.PlotItem) -> None:

@@ -102,20 +102,17 @@ class DataPlot(TracePlot):
     def _clicked(self, event: Any) -> None:
         if event.double():
             self.reset_zoom()
-        elif event.button() == Qt.MouseButton.LeftButton:
+        elif event.button() == Qt.MouseButton.LeftButton and not event.isAccepted():  # the legend takes its own
             keys = self.keys_at(event.scenePos())
             more = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
             if keys:
                 self.keys_chosen.emit(keys, bool(event.modifiers() & more))
 
     def keys_at(self, scene: QPointF) -> tuple[str, ...]:
-        """Return the key of the point or bar at a position in the scene, else all keys of the line or name."""
-        caught, name = self.nearest(scene), self.named_at(scene)
-        if name is not None:
-            return tuple(self.traces[name].keys)
-        if self._labels.at(scene) is not None:
-            return ()  # a reference's
-        if caught is None or not self.getPlotItem().vb.sceneBoundingRect().contains(scene):
+        """Return the key of the point or bar at a position in the scene, else all keys of the line."""
+        if not self.getPlotItem().vb.sceneBoundingRect().contains(scene):
+            return ()
+        if (caught := self.nearest(scene)) is None:
             return self._line_at(scene)
         trace, at = self.traces[caught[0]], self.place_of(*caught)
         on_point = trace.width or math.hypot(at.x() - scene.x(), at.y() - scene.y()) <= _NEAR
@@ -143,11 +140,11 @@ class DataPlot(TracePlot):
                 y_title=plot.getAxis("left").labelText,
                 x_range=x_range,
                 y_range=y_range,
-                series=tuple(
-                    trace.series(self._upon(index)) for index, trace in enumerate(self.traces) if self._shows(trace)
-                ),
+                series=tuple(trace.series() for trace in self.traces if self._shows(trace)),
                 references=tuple(
-                    (reference.name, reference.colour.name(), reference.y) for reference in self.references
+                    (reference.name, reference.colour.name(), reference.y)
+                    for reference in self.references
+                    if self._shows(reference)
                 ),
                 ticks=self._ticks,
                 log_x=self._drawn_log[0],

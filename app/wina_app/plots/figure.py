@@ -74,8 +74,6 @@ FORMATS: dict[PlotFormat, tuple[str, str]] = {
 """Suffix: (name, explanation)."""
 MILLIMETRES = 25.4
 """Millimetres in an inch."""
-SCREEN_DPI = 96.0
-"""Resolution at which a pixel of the window has its size on paper."""
 
 
 class PlotFile(BaseModel):
@@ -124,9 +122,8 @@ class LastChoice:
 
     @choice.setter
     def choice(self, choice: PlotFile) -> None:
-        if choice != self._choice:
-            self._choice = choice
-            self._write(choice.model_dump())
+        self._choice = choice
+        self._write(choice.model_dump())
 
 
 last_choice = LastChoice()
@@ -143,33 +140,13 @@ def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | Non
     `look` is the appearance in which the figure was made, by default the one in force. Raises WinaError. May run on
     any thread.
     """
-    figure, style = styled(figure, choice, look or tokens())
-    if choice.format == "py":
-        content = program(figure, style).encode()
-    else:
-        content = image_of(figure, style, choice.format, choice.dpi)
-    write_atomically(path, content)
-
-
-def image_of(figure: Figure, style: FigureStyle, format: str, dpi: float) -> bytes:
-    """Draw a figure as png, svg or pdf; the first takes a second longer, for loading matplotlib."""
-    return render(figure, style, format, dpi, "; ".join(panel.title for panel in figure))
-
-
-def styled(figure: Figure, choice: PlotFile, look: Tokens) -> tuple[Figure, FigureStyle]:
-    """Return the figure and its style as chosen: light for print, else in the window's colours."""
+    look = look or tokens()
     if choice.light:
         figure = recoloured(figure, {getattr(look, name): getattr(LIGHT, name) for name in _NEUTRAL})
         look = LIGHT
-    return figure, style_of(look, *choice.inches)
-
-
-def style_of(look: Tokens, width: float, height: float) -> FigureStyle:
-    """Return the style of an appearance, for a size in inches."""
-    return FigureStyle(width, height, text=look.text, muted=look.muted, grid=look.grid, surface=look.surface)
-
-
-def preview(figure: Figure, choice: PlotFile, width: int, height: int, look: Tokens) -> bytes:
-    """Draw what would be saved as a PNG of at most `width` x `height` pixels."""
-    figure, style = styled(figure, choice, look)
-    return image_of(figure, style, "png", min(width / style.width, height / style.height))
+    style = FigureStyle(*choice.inches, text=look.text, muted=look.muted, grid=look.grid, surface=look.surface)
+    if choice.format == "py":
+        content = program(figure, style).encode()
+    else:
+        content = render(figure, style, choice.format, choice.dpi, "; ".join(panel.title for panel in figure))
+    write_atomically(path, content)

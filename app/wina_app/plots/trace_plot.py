@@ -1,26 +1,25 @@
-"""Traces on themed axes, linear or logarithmic, with names beside the lines and controls above them."""
+"""Traces on themed axes, linear or logarithmic, with a legend beside them."""
 
+import html
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QFontMetricsF
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetricsF
 
-from wina_app.plots.axes import LogAxis, log10, log_problem, on_scales, style_plot
-from wina_app.plots.coincidence import CoincidingLines, Points, coinciding
-from wina_app.plots.controls import PlotControls
+from wina_app.plots.axes import LogAxis, log10, may_be_log, on_scales, style_plot
 from wina_app.plots.plot_items import Reference, Trace, TraceItems
-from wina_app.plots.plot_labels import LineEnd, LineLabels
 from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
 
 UNBOUNDED = 1e307
 """pyqtgraph's value for no limit."""
-_SHORT = 500
-"""Most points of a line that is compared with others."""
+_WIDEST = 0.4
+"""Largest part of the plot's width for the legend."""
+_SAMPLE = 20
+"""Width and height of pyqtgraph's sample before a name."""
 
 
 class TracePlot(pg.PlotWidget):
@@ -42,7 +41,6 @@ class TracePlot(pg.PlotWidget):
         self.references: tuple[Reference, ...] = ()
         """The shown horizontal lines."""
         self._items: list[TraceItems] = []
-        self._groups: tuple[CoincidingLines, ...] = ()
         self.hidden: frozenset[str] = frozenset()
         """Names of the series that are off."""
         self._log: dict[str, bool] = {"x": False, "y": False}
@@ -57,14 +55,21 @@ class TracePlot(pg.PlotWidget):
         plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed
         for side in ("left", "bottom"):
             plot.getAxis(side).enableAutoSIPrefix(False)
-        self.controls = PlotControls(self)
-        self._labels = LineLabels(plot, self._head())
+        self.legend = pg.LegendItem(frame=False)
+        self.legend.setParentItem(plot)
+        self.legend.anchor((1, 0), (1, 0), offset=(0, HALF))
+        self.legend.sigSampleClicked.connect(self._switch)
+        self._legend_look: tuple[object, ...] = ()
         self._rings = pg.ScatterPlotItem(size=14, brush=None)
         self._rings.setZValue(10)
         plot.addItem(self._rings, ignoreBounds=True)
         reset = QAction("Reset zoom", self)
         reset.triggered.connect(lambda: self.reset_zoom())
         self.addAction(reset)
+        self._log_actions = {side: QAction(f"Logarithmic {side} axis", self, checkable=True) for side in log_axes}
+        for side, action in self._log_actions.items():
+            action.triggered.connect(lambda on, side=side: self.set_log(side, on))
+            self.addAction(action)
         plot.vb.sigRangeChanged.connect(self._follow_view)
         plot.vb.sigResized.connect(self._follow_view)
         restyle_when_shown(self, self._restyle)
@@ -99,11 +104,9 @@ class TracePlot(pg.PlotWidget):
 
     def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
         """Replace the lines and keep the user's zoom."""
-        before, self.traces, self.references = self.traces, tuple(traces), tuple(references)
+        self.traces, self.references = tuple(traces), tuple(references)
         self._place_traces()
         self._draw()
-        if [(trace.name, trace.colour) for trace in before] != [(trace.name, trace.colour) for trace in self.traces]:
-            self.controls.follow()
 
     def set_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
         """Show words below the x axis in place of numbers; an empty sequence for numbers."""
@@ -122,9 +125,6 @@ class TracePlot(pg.PlotWidget):
         metrics, middle = QFontMetricsF(font("small", tabular=True)), Qt.TextElideMode.ElideMiddle
         axis.setTicks([[(position, metrics.elidedText(text, middle, room)) for position, text in self._ticks]])
 
-    def list_names(self, on: bool) -> None:
-        self._labels.listed = on
-
     def highlight(self, keys: Collection[str]) -> None:
         """Mark the points with these keys and fade the lines without any; no keys to show all alike."""
         if frozenset(keys) != self._selected:
@@ -138,12 +138,6 @@ class TracePlot(pg.PlotWidget):
 
     # ---- choices of the user -------------------------------------------------------------------------------------
 
-    @property
-    def series(self) -> tuple[tuple[str, QColor], ...]:
-        """Name and colour of each series that can be switched off."""
-        # Reversed twice: of traces with one name the first gives the colour, and their order stays.
-        return tuple({trace.name: trace.colour for trace in reversed(self.traces) if trace.name}.items())[::-1]
-
     def hide_series(self, names: frozenset[str]) -> None:
         """Switch these series off and all others on."""
         if names != self.hidden:
@@ -151,28 +145,25 @@ class TracePlot(pg.PlotWidget):
             self._place_traces()
             self._draw()
             self.getPlotItem().vb.updateAutoRange()
-            self._choose_view()
+            self.view_changed.emit()
+
+    def _switch(self, sample: pg.PlotDataItem) -> None:
+        if sample.name():  # else the row that counts those without room
+            self.hide_series(self.hidden ^ {sample.name()})
 
     def is_log(self, side: str) -> bool:
         return self._log[side]
-
-    def log_problem(self, side: str) -> str:
-        """Return the fault of the shown values that forbids a logarithmic axis, or ""."""
-        return log_problem(tuple(filter(self._shows, self.traces)), side)
 
     def set_log(self, side: str, on: bool) -> None:
         """Choose a logarithmic or a linear axis; an axis of words or whole numbers stays as it is."""
         if on != self._log[side] and side in self.log_axes:
             self._log[side] = on
+            self._log_actions[side].setChecked(on)
             self._place_traces()
             self._draw()
             self.reset_zoom()  # the visible range is in the units of the other scale
             self.getPlotItem().vb.updateAutoRange()
-            self._choose_view()
-
-    def _choose_view(self) -> None:
-        self.controls.follow()
-        self.view_changed.emit()
+            self.view_changed.emit()
 
     def view_state(self) -> dict[str, object]:
         return {"log": [side for side in self.log_axes if self._log[side]], "hidden": sorted(self.hidden)}
@@ -184,12 +175,13 @@ class TracePlot(pg.PlotWidget):
             self.set_log(side, side in log)
         self.hide_series(frozenset(name for name in hidden if isinstance(name, str)))
 
-    def _shows(self, trace: Trace) -> bool:
-        return trace.name not in self.hidden
+    def _shows(self, drawn: Trace | Reference) -> bool:
+        return drawn.name not in self.hidden
 
     def _place_traces(self) -> None:
         """Place the traces on the axes, which are logarithmic where that is chosen and possible."""
-        log = (self._log["x"] and not self.log_problem("x"), self._log["y"] and not self.log_problem("y"))
+        shown = tuple(filter(self._shows, self.traces))
+        log = (self._log["x"] and may_be_log(shown, "x"), self._log["y"] and may_be_log(shown, "y"))
         if log != self._drawn_log:
             self._drawn_log = log
             for side, on in zip(("bottom", "left"), log, strict=True):
@@ -217,14 +209,10 @@ class TracePlot(pg.PlotWidget):
             max(scaled(20 * GRID), math.ceil(up) + scaled(6 * GRID)),
         )
 
-    def _head(self) -> float:
-        return float(self.controls.sizeHint().height() + HALF // 2)
-
     def _restyle(self) -> None:
         style_plot(self.getPlotItem())
         self.updateGeometry()
         self._rings.setPen(pg.mkPen(tokens().text, width=2))
-        self._labels.set_head(self._head())
         self._draw()
 
     def event(self, event: QEvent) -> bool:
@@ -234,14 +222,10 @@ class TracePlot(pg.PlotWidget):
         return bool(super().event(event))
 
     def _follow_view(self) -> None:
-        """Follow the zoom and the size with ticks, names, controls, and lines that came to lie upon each other."""
+        """Follow the zoom and the size with ticks and legend."""
         if self._ticks:
             self._fit_ticks()
-        if self._coinciding() != self._groups:
-            self._draw()
-        else:
-            self._labels.arrange()
-        self.controls.end_at(round(self.getPlotItem().vb.sceneBoundingRect().right()))
+        self._show_legend()
 
     @property
     def pixel(self) -> tuple[float, float]:
@@ -249,17 +233,6 @@ class TracePlot(pg.PlotWidget):
         box = self.getPlotItem().vb
         (left, right), (bottom, top) = box.viewRange()
         return (right - left) / max(box.width(), 1.0), (top - bottom) / max(box.height(), 1.0)
-
-    def _coinciding(self) -> tuple[CoincidingLines, ...]:
-        return coinciding([self._comparable(trace) for trace in self._placed], self.pixel)
-
-    def _comparable(self, trace: Trace) -> Points | None:
-        """Return the points of a shown and named line without gaps; None for all else."""
-        drawn = trace.named and trace.name and not trace.width and trace.style != Qt.PenStyle.NoPen
-        if not drawn or not self._shows(trace) or not 0 < len(trace.x) <= _SHORT:
-            return None
-        x, y = np.asarray(trace.x, dtype=float), np.asarray(trace.y, dtype=float)
-        return (x, y) if np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) >= 0).all() else None
 
     def _draw(self) -> None:
         scale = self.devicePixelRatioF()  # Qt measures the pens of plots in device pixels
@@ -269,9 +242,8 @@ class TracePlot(pg.PlotWidget):
         while len(self._items) < len(self._placed):
             self._items.append(TraceItems(plot))
         selected = self.highlighted  # keys of other plots must not fade all lines of this one
-        self._groups = self._coinciding()
-        for index, (trace, items) in enumerate(zip(self._placed, self._items, strict=True)):
-            items.show(trace, scale, selected, self._upon(index), hidden=not self._shows(trace))
+        for trace, items in zip(self._placed, self._items, strict=True):
+            items.show(trace, scale, selected, hidden=not self._shows(trace))
         rings = [
             (x, y)
             for trace in filter(self._shows, self._placed)
@@ -294,42 +266,47 @@ class TracePlot(pg.PlotWidget):
             plot.addItem(dash)
         _show_values(plot.getAxis("left"), bool(self.traces or self.references))
         _show_values(plot.getAxis("bottom"), bool(self.traces))  # a reference has no place along x
-        named = self._named()
-        row_of_trace = {index: row for row, index in enumerate(named)}
-        groups = [
-            CoincidingLines(tuple(row_of_trace[member] for member in group.members), group.equal)
-            for group in self._groups
-        ]
-        ends = [self._line_end(self._placed[index]) for index in named]
-        self._labels.show([*ends, *map(_reference_end, references)], groups)
+        self._show_legend()
 
-    def _upon(self, index: int) -> tuple[int, int]:
-        """Return a line's place above the lowest of its group, and the size of the group."""
-        members = next((group.members for group in self._groups if index in group.members), (index,))
-        return members.index(index), len(members)
+    def _show_legend(self) -> None:
+        """List the series at the right, as many as there is room for; a click on a sample switches its series."""
+        plot, small = self.getPlotItem(), font("small")
+        dashed = [
+            Trace(reference.name, reference.colour, (0,), (0,), None, style=Qt.PenStyle.DashLine)
+            for reference in self.references
+        ]
+        named = (trace for trace in (*self.traces, *dashed) if trace.named and trace.name)
+        # Of series with one name the first gives the look, and their order stays.
+        rows = list({trace.name: trace for trace in reversed(list(named))}.values())[::-1]
+        size = plot.size()
+        kinds = [(row.name, row.colour.name(), row.symbol, row.style, row.hollow, row.width) for row in rows]
+        look = (tokens(), size, kinds)
+        if look != self._legend_look:
+            self._legend_look = look
+            self.legend.clear()
+            metrics, room = QFontMetricsF(small), max(int(size.height()) // _SAMPLE, 1)
+            fitting = rows if len(rows) <= room else rows[: room - 1]
+            widest = _WIDEST * size.width() - _SAMPLE
+            names = [metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, widest) for row in fitting]
+            self.legend.setLabelTextSize(f"{small.pixelSize()}px")
+            self.legend.setLabelTextColor(tokens().text)
+            for row, name in zip(fitting, names, strict=True):
+                bar = replace(row, symbol="s", style=Qt.PenStyle.NoPen) if row.width else row
+                sample = pg.PlotDataItem([0], [0], name=row.name, **replace(bar, size=GRID).pens(1.0))
+                self.legend.addItem(sample, html.escape(name))
+            if len(fitting) < len(rows):
+                self.legend.addItem(pg.PlotDataItem([0], [0], pen=None), f"and {len(rows) - len(fitting)} more")
+            width = max((metrics.horizontalAdvance(name) for name in names), default=-_SAMPLE) + _SAMPLE + 2 * GRID
+            plot.layout.setContentsMargins(GRID, HALF, max(width, 2 * GRID), HALF)
+        for sample, _ in self.legend.items:
+            sample.item.setVisible(sample.item.name() not in self.hidden)
+            sample.update()
 
     def _placed_references(self) -> list[Reference]:
+        shown = list(filter(self._shows, self.references))
         if not self._drawn_log[1]:
-            return list(self.references)
-        return [replace(reference, y=math.log10(reference.y)) for reference in self.references if reference.y > 0.0]
-
-    def _named(self) -> list[int]:
-        return [index for index, trace in enumerate(self.traces) if trace.named and self._shows(trace)]
-
-    def named_at(self, scene: QPointF) -> int | None:
-        """Return the index of the line whose name is at a position in the scene."""
-        row, named = self._labels.at(scene), self._named()
-        return named[row] if row is not None and row < len(named) else None
-
-    def _line_end(self, trace: Trace) -> LineEnd:
-        prominent = any(key in self._selected for key in trace.keys)
-        symbol, style = ("s", Qt.PenStyle.NoPen) if trace.width else (trace.symbol, trace.style)
-        return LineEnd(trace.name, trace.colour, tuple(trace.x), tuple(trace.y), symbol, trace.hollow, style, prominent)
-
-
-def _reference_end(reference: Reference) -> LineEnd:
-    style = Qt.PenStyle.DashLine
-    return LineEnd(reference.name, reference.colour, (math.inf,), (reference.y,), style=style)
+            return shown
+        return [replace(reference, y=math.log10(reference.y)) for reference in shown if reference.y > 0.0]
 
 
 def _show_values(axis: pg.AxisItem, on: bool) -> None:

@@ -134,11 +134,6 @@ def stylesheet(t: Tokens) -> str:
     QToolButton:checked {{ background: {t.accent_soft}; }}
     QToolButton:focus {{ border: 2px solid {t.accent}; padding: 3px; }}
     QToolButton:disabled {{ color: {t.disabled}; }}
-    QToolButton[role="plot"] {{ padding: 1px 4px; color: {t.muted}; }}
-    QToolButton[role="plot"]:hover {{ color: {t.text}; }}
-    QToolButton[role="plot"]:checked {{ color: {t.accent}; }}
-    QToolButton[role="plot"]:focus {{ padding: 0 3px; }}
-    QToolButton[role="plot"]:disabled {{ color: {t.disabled}; }}
     QToolButton[role="rail-button"] {{ border-radius: 6px; padding: 4px 2px; color: {t.muted};
         font-size: {t.small}px; }}
     QToolButton[role="rail-button"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}

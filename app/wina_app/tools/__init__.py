@@ -1,1 +1,1 @@
-"""Command-line tools that draw figures and screenshots."""
+"""Command-line tool that takes screenshots."""

@@ -17,8 +17,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
     from PySide6.QtWidgets import QWidget
@@ -30,11 +28,6 @@ _PATIENCE_SECONDS = 1200
 _POLL_MS = 50
 _SCREEN = {"name": "screen", "x": 0, "y": 0, "width": 1920, "height": 1080, "logicalDpi": 96, "dpr": 1}
 """Without it dialogs fit themselves to Qt's screen of 800 x 800."""
-_COLOURS = 256
-"""Colours of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each
-pixel the files are a third as large."""
-_UNSEEN = 5
-"""Difference in red, green or blue that nobody sees, of 255."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -150,7 +143,9 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
             for name, show in selected.items():
                 put_away = show()
                 yield rest()
-                save(_grab(window), options.folder / ("-".join([name, *labels]) + ".png"))
+                file = options.folder / ("-".join([name, *labels]) + ".png")
+                if not _grab(window).save(str(file), quality=0):  # compresses most
+                    raise OSError(f"{file} could not be written")
                 put_away()
 
     yield rest()
@@ -176,53 +171,6 @@ def _grab(window: "QWidget") -> "QImage":
             painter.drawRect(area.adjusted(-1, -1, 0, 0))
     painter.end()
     return whole.toImage()
-
-
-def save(picture: "QImage", file: Path) -> None:
-    """Write a PNG, as small as possible; raise OSError if it cannot be written."""
-    if not few_colours(picture).save(str(file), quality=0):  # compresses most
-        raise OSError(f"{file} could not be written")
-
-
-def few_colours(picture: "QImage") -> "QImage":
-    """Return the same picture with a table of at most 256 colours, without a visible change.
-
-    Colours are taken by how often they occur, unless one that was taken is within some distance; the distance is the
-    least for which they fit into the table, so that no pixel moves by more than that in any of red, green and blue. A
-    picture with a colour map needs more than `_UNSEEN`, which would make steps of it, and stays as it is.
-    """
-    from PySide6.QtGui import QImage
-
-    rgb = picture.convertToFormat(QImage.Format.Format_RGB32)
-    pixels = np.frombuffer(rgb.constBits(), np.uint32).reshape(rgb.height(), rgb.bytesPerLine() // 4)[:, : rgb.width()]
-    colours, where, counts = np.unique(pixels & 0xFFFFFF, return_inverse=True, return_counts=True)
-    channels = np.stack([colours >> shift & 0xFF for shift in (16, 8, 0)], axis=1).astype(np.int16)
-    by_count = np.argsort(-counts, kind="stable")
-    tried = (_spread(channels[by_count], apart) for apart in range(_UNSEEN + 1))
-    chosen = next((indices for indices in tried if len(indices) <= _COLOURS), None)
-    if chosen is None:
-        return picture
-    table = by_count[chosen]
-    nearest = np.array([np.abs(channels[table] - colour).max(axis=1).argmin() for colour in channels], np.uint8)
-    # Lines of a QImage begin at multiples of 4 bytes.
-    stride = -(-rgb.width() // 4) * 4
-    lines = np.zeros((rgb.height(), stride), np.uint8)
-    lines[:, : rgb.width()] = nearest[where].reshape(rgb.height(), rgb.width())
-    # A copy, since a QImage does not keep the memory of an array alive.
-    indexed = QImage(lines.data, rgb.width(), rgb.height(), stride, QImage.Format.Format_Indexed8).copy()
-    indexed.setColorTable([int(0xFF000000 | colour) for colour in colours[table]])
-    indexed.setDevicePixelRatio(picture.devicePixelRatio())
-    return indexed
-
-
-def _spread(channels: np.ndarray, apart: int) -> list[int]:
-    """Return the indices of the first colours further apart than `apart`, or too many for the table."""
-    chosen: list[int] = []
-    free = np.ones(len(channels), bool)
-    while free.any() and len(chosen) <= _COLOURS:
-        chosen.append(int(free.argmax()))
-        free &= np.abs(channels - channels[chosen[-1]]).max(axis=1) > apart
-    return chosen
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLabel
 from wina_app.application import Application
-from wina_app.pages.results.arrangement import SortKey
+from wina_app.pages.results.table import SortKey
 
 from tests.wina_app.tour import every_page, furnish, settle
 from wina_core.store import Store
@@ -75,9 +75,6 @@ def test_every_page_opens_with_many_runs(runs, application, qtbot):
         lambda: table.sort_by((SortKey("value", True), SortKey("when"))),
         lambda: results.table.selectRow(metrics // 2),
         lambda: results.list.differing.setChecked(True),
-        lambda: table.group_by("hash"),
-        lambda: table.close_groups(True),
-        lambda: table.group_by(""),
         *(partial(results.table.verticalScrollBar().setValue, row) for row in range(0, metrics, metrics // 4)),
         results.table.selectAll,
         lambda: qtbot.keyClick(results.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier),

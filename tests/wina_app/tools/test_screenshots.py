@@ -1,12 +1,10 @@
 """Pictures of the window: each scene is one, sharp, small, and named by what there are several of."""
 
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QImage
 from wina_app.pages import PAGES
 from wina_app.tools import screenshot_scenes, screenshots
 from wina_app.tools.screenshot_scenes import Wait
@@ -29,42 +27,6 @@ def test_scenes_are_saved_in_every_appearance_and_leave_nothing_open(application
     light, dark = (taken[f"palette-{theme}"].pixelColor(5, 5).lightness() for theme in asked.theme)
     assert light > 200 > 50 > dark
     assert not application.window.palette_view.isVisible()
-
-
-def test_few_colours_keep_what_is_rare_and_merge_what_nobody_can_tell_apart():
-    picture = shades(5)
-    picture.setPixelColor(3, 3, QColor("#ff0000"))
-    found = screenshots.few_colours(picture)
-    assert found.format() == QImage.Format.Format_Indexed8
-    assert found.pixelColor(3, 3) == QColor("#ff0000")
-    assert np.abs(channels(picture) - channels(found)).max() <= screenshots._UNSEEN
-
-
-def test_a_colour_map_keeps_all_its_colours():
-    picture = shades(1)
-    assert screenshots.few_colours(picture) is picture
-
-
-def shades(alike: int) -> QImage:
-    """64 x 64 pixels in as many colours, `alike` of them in a row apart by 1 and the next ones farther away."""
-    picture = QImage(64, 64, QImage.Format.Format_RGB32)
-    for y, x in product(range(64), range(64)):
-        red, green = (at // alike * 4 * alike + at % alike for at in (x, y))
-        picture.setPixelColor(x, y, QColor(red, green, 128))
-    return picture
-
-
-def channels(picture: QImage) -> np.ndarray:
-    rgb = picture.convertToFormat(QImage.Format.Format_RGB32)
-    return np.frombuffer(rgb.constBits(), np.uint8).astype(int)
-
-
-def test_a_picture_that_cannot_be_written_ends_the_tour_with_a_sentence(qtbot, tmp_path):
-    def steps():
-        yield Wait("a moment", lambda: True)
-        screenshots.save(QImage(4, 4, QImage.Format.Format_RGB32), tmp_path)
-
-    assert run_tour(qtbot, steps(), jobs=[]) == [f"{tmp_path} could not be written; choose another folder."]
 
 
 def test_a_job_that_fails_ends_the_tour_with_what_it_says(qtbot):

@@ -9,13 +9,12 @@ from wina_core.analysis.results.runs import is_measure
 
 NEVER_COMMON = frozenset({"value"})
 """Columns that are shown even where all rows have the same value, as are those of metrics."""
-PINNED_AT_FIRST = ("model", "method", "rotation")
-_HIDDEN, _PINNED = "-", "|"
-"""Prefixes of a hidden and of a pinned column's key in `written`."""
+_HIDDEN = "-"
+"""Prefix of a hidden column's key in `written`."""
 
 
 class ColumnChoice(QObject):
-    """Order of the columns, the shown ones among them, and the pinned ones, which stand first and do not scroll.
+    """Order of the columns, and the shown ones among them.
 
     At least one column is shown. Rows of runs and of metrics have most columns in common, which are chosen once.
     """
@@ -32,40 +31,23 @@ class ColumnChoice(QObject):
         self._offered: tuple[ResultColumn, ...] = COLUMNS
         self._order: list[str] = []
         self._visible: dict[str, bool] = {}
-        # An earlier choice states its pins, perhaps none.
-        self._pinned: set[str] = set() if written else set(PINNED_AT_FIRST)
         for entry in written:
-            key = entry.removeprefix(_HIDDEN).removeprefix(_PINNED)
+            key = entry.removeprefix(_HIDDEN)
             if key not in self._visible:
                 self._order.append(key)
                 self._visible[key] = not entry.startswith(_HIDDEN)
-                self._pinned |= {key} if entry.startswith(_PINNED) else set()
         self._complete()
 
     @property
     def written(self) -> list[str]:
         """The choice as the settings store it."""
-        return [self._mark(key) + key for key in self._order]
-
-    def _mark(self, key: str) -> str:
-        return (_PINNED if key in self._pinned else "") if self._visible[key] else _HIDDEN
+        return [key if self._visible[key] else _HIDDEN + key for key in self._order]
 
     @property
     def offered(self) -> list[tuple[ResultColumn, bool]]:
-        """All columns in their order, the pinned ones first, each with whether it is shown."""
+        """All columns in their order, each with whether it is shown."""
         columns = {column.key: column for column in self._offered}
-        order = sorted((key for key in self._order if key in columns), key=lambda key: key not in self._pinned)
-        return [(columns[key], self._visible[key]) for key in order]
-
-    @property
-    def grouping(self) -> list[ResultColumn]:
-        """The columns that rows can be grouped by."""
-        # A metric has hardly two rows alike.
-        return [column for column, _ in self.offered if not is_measure(column.key)]
-
-    @property
-    def pinned(self) -> frozenset[str]:
-        return frozenset(self._pinned)
+        return [(columns[key], self._visible[key]) for key in self._order if key in columns]
 
     def visible_keys(self) -> list[str]:
         return [column.key for column, visible in self.offered if visible]
@@ -86,25 +68,6 @@ class ColumnChoice(QObject):
             self._visible[key] = visible
             self._choose()
 
-    def show_all(self, keys: Collection[str], visible: bool) -> None:
-        """Show or hide several columns; at least one stays."""
-        before = dict(self._visible)
-        self._visible |= dict.fromkeys(keys, visible)
-        # A table without columns could not be given any by its header's menu.
-        if not self.visible_keys():
-            self._visible = before
-        if self._visible != before:
-            self._choose()
-
-    def pin(self, key: str, pinned: bool = True) -> None:
-        """Pin a column behind those that are pinned already, or unpin it."""
-        if pinned != (key in self._pinned):
-            self._pinned ^= {key}
-            self._order.remove(key)
-            positions = [position for position, other in enumerate(self._order) if other in self._pinned]
-            self._order.insert(positions[-1] + 1 if positions else 0, key)
-            self._choose()
-
     def move(self, keys: Sequence[str]) -> None:
         """Put these columns into this order, in the places that they occupy now; the others stay."""
         positions = [position for position, key in enumerate(self._order) if key in keys]
@@ -116,7 +79,7 @@ class ColumnChoice(QObject):
             self._choose()
 
     def reset(self) -> None:
-        self._order, self._visible, self._pinned = [], {}, set(PINNED_AT_FIRST)
+        self._order, self._visible = [], {}
         self._complete()
         self._choose()
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.pages.results.arrangement import TableSnapshot
 from wina_app.pages.results.columns import ColumnChoice, common_text
 from wina_app.pages.results.plots.controller import ResultsPlotsController
 from wina_app.pages.results.runs import RunSelection, Scope, scope_of
-from wina_app.pages.results.table import ResultsTable
+from wina_app.pages.results.table import ResultsTable, TableSnapshot
 from wina_app.pages.results.tags_controller import AnnotationsController
 from wina_app.services.process import BackgroundImport
 from wina_app.services.store_thread import StoreThread
@@ -241,7 +240,7 @@ class ResultsController(QObject):
         common = ""
         if self._differing:
             common = common_text(self.table.common, self.table.columns, self.columns.visible_keys())
-        self._view.show_columns(self._keys(), self.columns.pinned, common)
+        self._view.show_columns(self._keys(), common)
 
     def _keys(self) -> list[str]:
         cells = self.table.cells
@@ -301,10 +300,10 @@ class ResultsController(QObject):
     def copy(self, rows: Sequence[int], suffix: str = "") -> None:
         """Put these lines on the clipboard in the format of files with this suffix, or if it is empty as shown, with
         tabs between cells."""
-        snapshot, lines = self.snapshot(), tuple(rows)
+        snapshot = self.snapshot().lines(rows)
 
         def text(_store: object) -> str:
-            return snapshot.copy(lines, suffix) if suffix else snapshot.text(lines)
+            return snapshot.copy(suffix) if suffix else snapshot.text()
 
         self._store.ask(text, self._view.copy_text, self._view.show_error)
 

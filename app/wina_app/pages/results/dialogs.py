@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
-from wina_app.pages.results.arrangement import TableSnapshot
+from wina_app.pages.results.table import TableSnapshot
 from wina_app.style.theme import GRID, monospace, scaled
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, text_label
@@ -56,7 +56,7 @@ class ResultsSpec(QDialog):
 
 
 _MOST = 200
-"""Lines of the table in the preview; a file has all."""
+"""Rows of the table in the preview; a file has all."""
 _FORMATS = {".tex": "LaTeX (*.tex)", ".md": "Markdown (*.md)"}
 
 
@@ -131,17 +131,17 @@ class PaperDialog(QDialog):
     def _follow(self) -> None:
         for edit in (self.caption, self.label):
             edit.setEnabled(self.format.value == ".tex")
-        count = len(self._snapshot.arrangement.lines)
-        self.preview.setPlainText(self._text(min(count, _MOST)))
-        shortened = f"The preview has the first {_MOST} lines, with the best of these bold; a file has all."
+        count = len(self._snapshot.rows)
+        self.preview.setPlainText(self._text(self.table.lines(range(min(count, _MOST)))))
+        shortened = f"The preview has the first {_MOST} rows, with the best of these bold; a file has all."
         self.remark.setText(shortened if count > _MOST else "")
         self.remark.setVisible(count > _MOST)
 
-    def _text(self, lines: int) -> str:
-        return self.table.copy(range(lines), self.format.value, self.style_chosen)
+    def _text(self, table: TableSnapshot) -> str:
+        return table.copy(self.format.value, self.style_chosen)
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text(len(self._snapshot.arrangement.lines)))
+        QGuiApplication.clipboard().setText(self._text(self.table))
 
     def _save(self) -> None:
         suffix = self.format.value

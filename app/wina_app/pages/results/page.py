@@ -1,47 +1,39 @@
 """View of the Results page: every stored number as a table, and plots of its rows and selected runs."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSplitter
 
-from wina_app.pages.results.arrangement import SortKey
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.controller import Form
 from wina_app.pages.results.dialogs import PaperDialog, ResultsSpec
 from wina_app.pages.results.plots.controller import PLOTS, Plot
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
+from wina_app.pages.results.table import SortKey
 from wina_app.pages.results.table_panel import FilterLine, ResultsList
 from wina_app.shared.sparse_export import SparseExportCommand
 from wina_app.style.number_format import plural
-from wina_app.style.theme import GRID, scaled
-from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.style.theme import GRID
+from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
 from wina_app.widgets.fields import FieldProblem
-from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
 
 if TYPE_CHECKING:
     from wina_app.pages.results.controller import ResultsController
 
-Half = Literal["table", "both", "plots"]
-HALVES: tuple[Half, ...] = get_args(Half)
-_ROOM = 100 * GRID
-"""Height of a window, 800 pixels at text size 100 %, from which on there is room for both."""
 _PLOT = 61 * GRID
 """Height of the plots beside a table: the plot itself then has 360 pixels."""
 _TABLE = 28 * GRID
 """Height of the table beside the plots in a low window: four rows with the headings."""
-_NO_LIMIT = 16_777_215
-"""Qt's QWIDGETSIZE_MAX, which PySide does not have."""
-_KEYS = ("Ctrl+Alt+J", "Ctrl+Alt+K", "Ctrl+Alt+L")
 
 _MAX_SELECTED = 20_000
 """Most selected rows whose runs are compared: all rows of a large table are no choice of runs."""
@@ -81,9 +73,13 @@ class ResultsPage(Page):
             tip="Import what llama.cpp, lm-eval or another tool measured, and list what is imported",
         )
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
-        self.halves = TableAndPlots(self.list, self.plots)
+        self.halves = QSplitter(Qt.Orientation.Vertical)
+        self.halves.addWidget(self.list)
+        self.halves.addWidget(self.plots)
+        self.halves.setSizes([_TABLE, _PLOT])
+        self.remembered["halves"] = self.halves
         self.filter.setMinimumWidth(44 * GRID)
-        for widget in (self._count, self.filter, self.compare, self.imports, self.halves.control):
+        for widget in (self._count, self.filter, self.compare, self.imports):
             self.header_actions.addWidget(widget)
         self.set_content(self.halves)
 
@@ -98,7 +94,6 @@ class ResultsPage(Page):
         self._connect()
         self._add_commands()
         self.plots.offer_on(self)
-        self.halves.offer_on(self)
         self._fill_menu()
 
     def _connect(self) -> None:
@@ -110,10 +105,10 @@ class ResultsPage(Page):
         control.table.modelReset.connect(self._follow_selection)
         control.listed.connect(self._select_restored)
         self.plots.connect_to(control.plots)
+        self.plots.plot_requested.connect(self._show_plots)
         self.list.everything_requested.connect(lambda: control.show_study(None))
         self.list.paper_requested.connect(self._export_for_paper)
         self.list.form_chosen.connect(control.set_form)
-        self.list.group_chosen.connect(control.table.group_by)
         self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
         self.table.delete_requested.connect(self._delete)
@@ -140,7 +135,7 @@ class ResultsPage(Page):
             )
         elif stored and self.is_empty:
             self.show_content()
-        for widget in (self.filter, self._count, self.compare, self.halves.control):
+        for widget in (self.filter, self._count, self.compare):
             widget.setVisible(stored > 0)
         self.set_primary("Export table", enabled=passing > 0, reason="There are no rows to export")
         many, one = ("runs", "run") if form == "runs" else ("rows", "row")
@@ -150,9 +145,9 @@ class ResultsPage(Page):
         """Name the study that the page is narrowed to; empty for none."""
         self.list.show_scope(title)
 
-    def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
+    def show_columns(self, keys: Sequence[str], common: str) -> None:
         """Show these columns in this order, and the text of the hidden ones that are the same in all rows."""
-        self.list.show_columns(keys, pinned, common)
+        self.list.show_columns(keys, common)
         self.filter.offer_columns([cells.column.key for cells in self.controller.table.metrics.cells])
 
     def show_filter_error(self, text: str) -> None:
@@ -178,17 +173,14 @@ class ResultsPage(Page):
     # ---- what the next start restores ----------------------------------------------------------------------------
 
     def view_state(self) -> dict[str, object]:
-        """Return form, filter, order, groups, widths, plot and selection."""
+        """Return form, filter, order, widths, plot and selection."""
         table, plots = self.controller.table, self.controller.plots
         return super().view_state() | {
             "form": self.list.form.value,
             "filter": self.filter.text(),
             "sort": [[key.column, key.descending] for key in table.keys],
-            "group": table.group,
             "differing": self.list.differing.isChecked(),
             "widths": self.table.widths,
-            "half": self.halves.chosen,
-            "sizes": self.halves.sizes_of_both,
             "plot": self.plots.plot,
             "plots": plots.view_state(),
             "selection": list(self.controller.selection.runs[:_MAX_REMEMBERED]),
@@ -199,14 +191,11 @@ class ResultsPage(Page):
         super().restore_view(state)
         view = _ViewState.of(state)
         self.table.widths = view.widths
-        self.halves.restore(view.half, view.sizes)
         if view.form is not None:
             self.list.form.choose(view.form)
             self.controller.set_form(view.form)
-        # Sort keys and group may be of columns that are read later: the table keeps them until then.
+        # Sort keys may be of columns that are read later: the table keeps them until then.
         self.controller.table.sort_by(tuple(SortKey(*key) for key in view.sort))
-        self.list.group.setCurrentIndex(max(self.list.group.findData(view.group), 0))
-        self.controller.table.group_by(view.group)
         self.list.differing.setChecked(view.differing)
         self.plots.tabs.setCurrentIndex(PLOTS.index(view.plot))
         self.controller.plots.restore_view(view.plots)
@@ -215,6 +204,11 @@ class ResultsPage(Page):
         self.controller.set_filter(view.filter)
 
     # ---- what the user does --------------------------------------------------------------------------------------
+
+    def _show_plots(self) -> None:
+        """Show the plots if the user has dragged the table over them."""
+        if not self.halves.sizes()[1]:
+            self.halves.setSizes([_TABLE, _PLOT])
 
     def _selected_rows(self) -> list[int]:
         # Counted by ranges: all rows of a large table are one range, and are not listed.
@@ -293,13 +287,9 @@ class ResultsPage(Page):
         self.table.edit(index.siblingAtColumn(section))
 
     def _add_commands(self) -> None:
-        control, groups = self.controller, self.list
         self.add_command("Filter the table", self.filter.setFocus, "Ctrl+F")
-        self.add_command("Choose the columns…", groups.choose_columns, "Ctrl+Shift+K")
-        self.add_command("Show only what differs", groups.differing.toggle, "Ctrl+Shift+D")
-        self.add_command("Group by…", self._choose_group, "Ctrl+R")
-        self.add_command("Close all groups", lambda: control.table.close_groups(True), "Ctrl+[")
-        self.add_command("Open all groups", lambda: control.table.close_groups(False), "Ctrl+]")
+        self.add_command("Choose the columns…", self.list.choose_columns, "Ctrl+Shift+K")
+        self.add_command("Show only what differs", self.list.differing.toggle, "Ctrl+Shift+D")
         self.add_command("Pin or unpin the selected runs", self._pin, "Ctrl+B")
         self.add_command("Edit the tags of the current run", lambda: self._edit("tags"), "Ctrl+T")
         self.add_command("Edit the note of the current run", lambda: self._edit("note"), "Ctrl+Shift+N")
@@ -320,10 +310,6 @@ class ResultsPage(Page):
             self.controller.copy(rows, suffix)
         else:
             self.show_error("No row is selected; select those to copy first.")
-
-    def _choose_group(self) -> None:
-        self.list.group.setFocus()
-        self.list.group.showPopup()
 
     def _fill_menu(self) -> None:
         table = self.table
@@ -353,78 +339,6 @@ class ResultsPage(Page):
             self.controller.export(path)
 
 
-class TableAndPlots(QSplitter):
-    """Table above plots. In a low window one of them is shown; the tabs of the plots always are."""
-
-    def __init__(self, table: ResultsList, plots: ResultsPlots) -> None:
-        super().__init__(Qt.Orientation.Vertical)
-        self._table, self._plots = table, plots
-        self.chosen: Half | None = None
-        """None until the user chooses or the window is shown."""
-        self._last_sizes: list[int] = []
-        tips = (
-            "The table alone; a click on the tab of a plot shows it",
-            "Table and plot, one above the other",
-            "The plot alone",
-        )
-        texts = ("Table", "Both", "Plot")
-        choices = zip(HALVES, texts, map(with_shortcut, tips, _KEYS), strict=True)
-        self.control = SegmentedControl("Show", tuple(choices))
-        self.control.chosen.connect(lambda half: self.choose(cast(Half, half)))
-        plots.plot_requested.connect(self._show_plots)
-        self.addWidget(table)
-        self.addWidget(plots)
-        self.setStretchFactor(0, 1)
-        self.setStretchFactor(1, 1)
-        self.setChildrenCollapsible(False)
-
-    def offer_on(self, page: Page) -> None:
-        """Give the page a command for each choice."""
-        texts = ("Show the table alone", "Show table and plot", "Show the plot alone")
-        for half, text, keys in zip(HALVES, texts, _KEYS, strict=True):
-            page.add_command(text, partial(self.choose, half), keys)
-
-    def choose(self, half: Half) -> None:
-        """Show one half, or both with the sizes that they had."""
-        if self.chosen == "both":
-            self._last_sizes = self.sizes()
-        self.chosen = half
-        self.control.choose(half)
-        self._table.setVisible(half != "plots")
-        self._plots.fold(half == "table")
-        # Tabs alone must not take a plot's share of the splitter.
-        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
-        if half == "both":
-            self.setSizes(self._last_sizes or self._first_sizes())
-
-    @property
-    def sizes_of_both(self) -> list[int]:
-        """Last heights of table and plots while both were shown; empty if they never were."""
-        return self.sizes() if self.chosen == "both" else self._last_sizes
-
-    def restore(self, half: Half | None, sizes: list[int]) -> None:
-        """Restore the choice of an earlier session; ignore invalid sizes."""
-        if len(sizes) == 2 and min(sizes) > 0:
-            self._last_sizes = sizes
-        if half is not None:
-            self.choose(half)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Show what there is room for, unless the user has chosen."""
-        super().showEvent(event)
-        if self.chosen is None:
-            self.choose("both" if self.window().height() >= scaled(_ROOM) else "table")
-
-    def _show_plots(self) -> None:
-        """Show the plots, beside the table if there is room."""
-        if self.chosen == "table":
-            self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
-
-    def _first_sizes(self) -> list[int]:
-        plots = max(self.height() // 2, min(scaled(_PLOT), self.height() - scaled(_TABLE)))
-        return [max(self.height() - plots, 1), plots]
-
-
 class _ViewState(BaseModel):
     """Stored view; an unreadable field gets its default and leaves the others alone."""
 
@@ -433,11 +347,8 @@ class _ViewState(BaseModel):
     form: Form | None = None
     filter: str = ""
     sort: list[tuple[str, bool]] = []
-    group: str = ""
     differing: bool = False
     widths: dict[str, float] = {}
-    half: Half | None = None
-    sizes: list[int] = []
     plot: Plot = "frontier"
     plots: dict[str, object] = {}
     selection: list[str] = []

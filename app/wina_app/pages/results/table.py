@@ -1,18 +1,22 @@
-"""The table of stored results, one row per metric or per run: filtered, sorted, grouped, and updated in place."""
+"""The table of stored results, one row per metric or per run: filtered, sorted, and updated in place."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
-from wina_app.pages.results.arrangement import Arrangement, ClosedGroups, RowGroup, SortKey, TableSnapshot, arrange
+from wina_app.style.theme import font
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.analysis.results.filter import common
-from wina_core.analysis.results.runs import RunResults, measure_of
-from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults
+from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
+from wina_core.analysis.results.runs import RunResults, is_measure, measure_of, with_error_columns
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults, TableRows
+from wina_core.files.tables import Rows, neutralized, table_text, write_lines, write_table
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 from wina_core.store.rows import MetricRow
 
@@ -24,28 +28,99 @@ if TYPE_CHECKING:  # pandas takes seconds to import
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
-_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ = (
+_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _FONT = (
     int(role)
     for role in (
         Qt.ItemDataRole.DisplayRole,
         Qt.ItemDataRole.EditRole,
         Qt.ItemDataRole.ToolTipRole,
         Qt.ItemDataRole.TextAlignmentRole,
-        Qt.ItemDataRole.AccessibleTextRole,
+        Qt.ItemDataRole.FontRole,
     )
 )
-_ROLES = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _READ))
+_ROLES = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _FONT))
 _SELECTABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
 _EDITABLE = _SELECTABLE | Qt.ItemFlag.ItemIsEditable
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
+_LAST_RANK = np.int32(np.iinfo(np.int32).max)
+"""Rank of unknown values, which come last in either order."""
+_NOTES = frozenset(
+    ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")
+)
+"""Columns that a compact table omits."""
+
+
+class SortKey(NamedTuple):
+    """A column to sort by."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """The table as it is shown, for files and the clipboard."""
+
+    cells: MetricResults
+    rows: Codes
+    """Places of the shown rows in their order."""
+    keys: Sequence[str]
+    """Keys of the columns, in their order."""
+
+    def write(self, path: Path, style: Style = PLAIN_STYLE) -> int:
+        """Write all rows in the format of the suffix, and return their number. Raises WinaError.
+
+        LaTeX and Markdown have texts as shown, all other formats numbers with every digit.
+        """
+        suffix = path.suffix.lower()
+        if suffix in SUFFIXES:
+            write_lines(Publication(self.cells, self.rows, self.keys, style=style).write(suffix), path)
+        else:
+            write_table(*self.table(), path)
+        return len(self.rows)
+
+    def copy(self, suffix: str, style: Style = PLAIN_STYLE) -> str:
+        """Return the rows as text, in the format of files with this suffix."""
+        if suffix in SUFFIXES:
+            return "".join(Publication(self.cells, self.rows, self.keys, style=style).write(suffix))
+        return table_text(*self.table(), suffix)
+
+    def text(self) -> str:
+        """Return the rows as shown, with tabs between cells; a spreadsheet takes no cell for a formula."""
+        columns = [self.cells[key] for key in self.keys]
+        table = [[column.column.title for column in columns]]
+        table += [[column.text(row) for column in columns] for row in self.rows.tolist()]
+        return "\n".join("\t".join(neutralized(" ".join(cell.split())) for cell in row) for row in table)
+
+    def table(self) -> tuple[list[str], Rows]:
+        """Return titles and cells, each metric with its standard error in the next column."""
+        columns = with_error_columns([self.cells[key] for key in self.keys])
+        return [column.column.title for column in columns], TableRows(columns, self.rows)
+
+    def lines(self, lines: Sequence[int]) -> "TableSnapshot":
+        """The table of these lines alone."""
+        return replace(self, rows=self.rows[np.asarray(lines, np.intp)])
+
+    @property
+    def compact(self) -> "TableSnapshot":
+        """The table without notes, dates and columns that are the same in all rows."""
+        alike = {key for key in self.keys if len(self.rows) > 1 and self.cells[key].common_text(self.rows) is not None}
+        keys = [key for key in self.keys if key == "method" or is_measure(key) or key not in alike | _NOTES]
+        return replace(self, keys=keys)
+
+    @property
+    def usual_style(self) -> Style:
+        return Style(usual_caption(self.cells, self.rows), "tab:results")
+
+
 class ResultsTable(QAbstractTableModel):
-    """Table model whose lines are rows and, where they are grouped, the headings of groups."""
+    """Table model of rows in the order of their sort keys, those of pinned runs before all others."""
 
     content_changed = Signal()
-    """Other rows, or other values, are shown; not emitted when they are only sorted or grouped."""
+    """Other rows, or other values, are shown; not emitted when they are only sorted."""
     edited = Signal(str, str, str)
     """Run, key of a column of `EDITED`, and what was typed."""
 
@@ -58,11 +133,10 @@ class ResultsTable(QAbstractTableModel):
         """Cells of the rows, which are runs or metrics."""
         self._passing: Mask = np.zeros(0, np.bool_)
         self._mask: Mask = self._passing
-        self._arrangement = Arrangement(np.zeros(0, np.intp))
+        self._lines: Codes = np.zeros(0, np.intp)
+        """The row of each line."""
         self._keys: tuple[SortKey, ...] = ()
-        """Sort keys; some may be of columns that the table lacks now."""
-        self._group = ""
-        self._closed = ClosedGroups()
+        """Sort keys, the latest first; some may be of columns that the table lacks now."""
 
     # ---- content -------------------------------------------------------------------------------------------------
 
@@ -70,11 +144,6 @@ class ResultsTable(QAbstractTableModel):
     def keys(self) -> tuple[SortKey, ...]:
         """Sort keys whose columns the table has, the first one first."""
         return tuple(key for key in self._keys if key.column in self.cells)
-
-    @property
-    def group(self) -> str:
-        """Key of the column that the rows are grouped by; empty for none."""
-        return self._group if self._group in self.cells else ""
 
     @property
     def of_runs(self) -> bool:
@@ -97,7 +166,7 @@ class ResultsTable(QAbstractTableModel):
     @property
     def listed_rows(self) -> list[MetricRow]:
         """Shown metrics, or the first one of each shown run, in the table's order."""
-        rows = self._arrangement.rows
+        rows = self._lines
         return self._rows(self.cells.first_rows[rows] if isinstance(self.cells, RunResults) else rows)
 
     def passing(self) -> "Callable[[], pd.DataFrame]":
@@ -132,7 +201,7 @@ class ResultsTable(QAbstractTableModel):
         else:
             self.beginResetModel()
             self.columns, self.cells, self._mask = listed.columns, listed, listed_mask
-            self._arrangement = self._arranged()
+            self._lines = self._sorted()
             self.endResetModel()
         self._pass()
 
@@ -153,45 +222,31 @@ class ResultsTable(QAbstractTableModel):
     # ---- order ---------------------------------------------------------------------------------------------------
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sort by a column; unknown values come last either way. Column -1 restores the store's order."""
-        descending = order == Qt.SortOrder.DescendingOrder
-        self.sort_by((SortKey(self.columns[column].key, descending),) if column >= 0 else ())
+        """Sort by a column, and where it is equal as before; unknown values come last either way.
+
+        Column -1 restores the store's order.
+        """
+        if column < 0:
+            self.sort_by(())
+            return
+        key = SortKey(self.columns[column].key, order == Qt.SortOrder.DescendingOrder)
+        self.sort_by((key, *(other for other in self.keys if other.column != key.column)))
 
     def sort_by(self, keys: tuple[SortKey, ...]) -> None:
         if keys != self._keys:
             self._keys = keys
             self._rearrange(self.cells, self._mask)
-            if self.columns:
-                self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
-    def sort_further(self, column: int, descending: bool | None = None) -> None:
-        """Append a column to the sort keys; if it is one, set its direction, by default the other one."""
-        key, keys = self.columns[column].key, {sort_key.column: sort_key.descending for sort_key in self.keys}
-        keys[key] = (key in keys and not keys[key]) if descending is None else descending
-        self.sort_by(tuple(SortKey(*sort_key) for sort_key in keys.items()))
-
-    def unsort(self, column: int) -> None:
-        self.sort_by(tuple(key for key in self.keys if key.column != self.columns[column].key))
-
-    def group_by(self, key: str) -> None:
-        """Group rows with the same value in the column of this key; empty for no groups."""
-        if key != self._group:
-            self._group, self._closed = key, ClosedGroups()
-            self._rearrange(self.cells, self._mask)
-
-    def toggle(self, line: int) -> None:
-        """Close or open the group whose heading this line is."""
-        groups, number = self._arrangement.groups, ~int(self._arrangement.lines[line])
-        if groups is not None and number >= 0:
-            self._closed = self._closed.toggled(groups.key(number))
-            self._rearrange(self.cells, self._mask)
-
-    def close_groups(self, closed: bool) -> None:
-        self._closed = ClosedGroups(all_others=closed)
-        self._rearrange(self.cells, self._mask)
-
-    def _arranged(self) -> Arrangement:
-        return arrange(self.cells, self._mask, self.keys, self.group, self._closed)
+    def _sorted(self) -> Codes:
+        """Return the rows that pass in the order of the keys."""
+        rows, pins = np.flatnonzero(self._mask), self.cells["pin"]
+        levels = [~np.array(pins.categories, np.bool_)[pins.codes[rows]]] if any(pins.categories) else []
+        for key in self.keys:
+            cells = self.cells[key.column]
+            ranks = cells.ranks[cells.codes[rows]] if len(rows) else rows
+            levels.append(np.where(ranks < 0, _LAST_RANK, -ranks if key.descending else ranks))
+        # np.lexsort sorts by its last key first.
+        return rows[np.lexsort(levels[::-1])] if levels else rows
 
     def _rearrange(self, cells: MetricResults, mask: Mask) -> None:
         # Selection and current cell are persistent indexes: each must be moved to the line where its row is now.
@@ -200,7 +255,7 @@ class ResultsTable(QAbstractTableModel):
         rows = [self.row_at(index.row()) for index in before]
         keys = [None if row is None else self.cells.key(row) for row in rows]
         self.cells, self._mask = cells, mask
-        self._arrangement = self._arranged()
+        self._lines = self._sorted()
         lines = self._lines_of_keys({key for key in keys if key is not None})
         after = [
             self.createIndex(lines[key], index.column()) if key in lines else QModelIndex()
@@ -214,20 +269,18 @@ class ResultsTable(QAbstractTableModel):
         if not keys:
             return {}
         lines = np.full(self.stored, -1, np.intp)
-        row_lines = np.flatnonzero(self._arrangement.lines >= 0)
-        lines[self._arrangement.lines[row_lines]] = row_lines
+        lines[self._lines] = np.arange(len(self._lines))
         rows = self.cells.rows_of_runs({key[0] for key in keys})
         return {key: int(lines[row]) for row in rows if lines[row] >= 0 and (key := self.cells.key(row)) in keys}
 
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def row_at(self, line: int) -> int | None:
-        """Return the number of the row in this line; None for the heading of a group and beyond the last line."""
-        lines = self._arrangement.lines
-        return int(lines[line]) if 0 <= line < len(lines) and lines[line] >= 0 else None
+        """Return the number of the row in this line; None beyond the last line."""
+        return int(self._lines[line]) if 0 <= line < len(self._lines) else None
 
     def run_at(self, line: int) -> str | None:
-        """Return the run of the row in this line; None for the heading of a group and beyond the last line."""
+        """Return the run of the row in this line; None beyond the last line."""
         row = self.row_at(line)
         return None if row is None else str(self.cells["hash"].value(row))
 
@@ -240,41 +293,24 @@ class ResultsTable(QAbstractTableModel):
             return measure_of(self.columns[column].key)
         return self.cells["task"].text(row), self.cells["metric"].text(row)
 
-    def group_at(self, line: int) -> RowGroup | None:
-        """Return the group whose heading this line is."""
-        lines, groups = self._arrangement.lines, self._arrangement.groups
-        return groups[~int(lines[line])] if groups is not None and 0 <= line < len(lines) and lines[line] < 0 else None
-
-    def mean_at(self, line: int, column: int) -> str:
-        """Return the mean of a metric's column over the group whose heading this line is; empty where it has none."""
-        groups, number = self._arrangement.groups, ~int(self._arrangement.lines[line])
-        of_runs = self.of_runs and groups is not None and number >= 0
-        return groups.mean_text(number, self.columns[column].key) if of_runs and groups is not None else ""
-
-    def is_pinned(self, line: int) -> bool:
-        row = self.row_at(line)
-        return row is not None and self.cells["pin"].value(row) == PINNED
-
     def lines_of_runs(self, runs: Collection[str]) -> list[int]:
-        selected = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
+        selected = np.zeros(self.stored, np.bool_)
         selected[self.cells.rows_of_runs(runs)] = True
-        lines = self._arrangement.lines
-        return [int(line) for line in np.flatnonzero(selected[np.where(lines < 0, -1, lines)])]
+        return np.flatnonzero(selected[self._lines]).tolist()
 
     def snapshot(self, keys: Sequence[str]) -> TableSnapshot:
-        return TableSnapshot(self.cells, self._arrangement, self.group, tuple(keys))
+        return TableSnapshot(self.cells, self._lines, tuple(keys))
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        return 0 if parent.isValid() else len(self._arrangement.lines)
+        return 0 if parent.isValid() else len(self._lines)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
         return 0 if parent.isValid() else len(self.columns)
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
-        editable = self.columns[index.column()].key in EDITED and self.row_at(index.row()) is not None
-        return _EDITABLE if editable else _SELECTABLE
+        return _EDITABLE if self.columns[index.column()].key in EDITED else _SELECTABLE
 
     def setData(self, index: _Index, value: Any, role: int = _EDIT) -> bool:
         """Emit the typed text; it is shown once it is stored."""
@@ -285,14 +321,12 @@ class ResultsTable(QAbstractTableModel):
         return True
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
-        """Return text, alignment or tooltip of a cell. A heading's text is for painting and screen readers."""
+        """Return text, alignment, font or tooltip of a cell; rows of pinned runs are bold."""
         if role not in _ROLES:  # most of what Qt asks for each cell that it paints
             return None
-        row = self.row_at(index.row())
-        if row is None:
-            group = self.group_at(index.row())
-            return plain_tip(group.label) if group is not None and role in (_READ, _TIP) else None
-        column = self.columns[index.column()]
+        row, column = int(self._lines[index.row()]), self.columns[index.column()]
+        if role == _FONT:
+            return font(bold=True, tabular=True) if self.cells["pin"].value(row) == PINNED else None
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         if column.key not in self.cells:  # just inserted
@@ -301,29 +335,17 @@ class ResultsTable(QAbstractTableModel):
         return plain_tip(cells.tip(row)) if role == _TIP else cells.text(row)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
-        """Return a column's title, its explanation, or its place among the sort keys."""
+        """Return a column's title or its explanation."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
         column = self.columns[section]
         if role == _DISPLAY:
-            return (column.heading or column.title) + self._sort_mark(column.key)
+            return column.heading or column.title
         if role == _TIP:
-            sorts = "Click to sort; with Shift, within what is sorted already. Right-click for more."
-            return "\n".join(filter(None, (column.title if column.heading else "", column.explanation, sorts)))
+            return "\n".join(filter(None, (column.title if column.heading else "", column.explanation))) or None
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         return None
-
-    def _sort_mark(self, key: str) -> str:
-        for rank, sort_key in enumerate(self.keys, 1):
-            if sort_key.column == key:
-                arrow = (
-                    "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
-                    if sort_key.descending
-                    else ("\N{BLACK UP-POINTING SMALL TRIANGLE}")
-                )
-                return f" {arrow}{rank}" if len(self.keys) > 1 else f" {arrow}"
-        return ""
 
 
 def _is_subsequence(previous: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:

@@ -36,15 +36,15 @@ class _Hold:
 
     position: QPointF
     cells: frozenset[Cell]
-    point: tuple[int, int] | None = None
-    """(trace, point) under the pointer; None for a line dragged by its name."""
+    point: tuple[int, int]
+    """(trace, point) under the pointer."""
     moving: bool = False
 
 
 class SparsityProfile(DataPlot):
     """Solid lines for attention, dashed ones for the MLP; layers along x.
 
-    While `editable`, a drag moves a point, or with Shift or by the line's name the whole line.
+    While `editable`, a drag moves a point, or with Shift the whole line.
     """
 
     drag_began = Signal()
@@ -62,7 +62,7 @@ class SparsityProfile(DataPlot):
         self._drawn: dict[str, Trace] = {}
         self._axes: tuple[str, str, float] | None = None
         self._hold: _Hold | None = None
-        self.setToolTip("Drag a point to change its cell; with Shift, or by its name, the whole line")
+        self.setToolTip("Drag a point to change its cell; with Shift the whole line")
         layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
@@ -132,9 +132,6 @@ class SparsityProfile(DataPlot):
     def _hold_at(self, position: QPointF, whole: bool) -> _Hold | None:
         """Return the draggable point or line at a position, or None."""
         scene = self.mapToScene(position.toPoint())
-        named = self.named_at(scene)
-        if named is not None:
-            return _Hold(position, self._line(named))
         caught = self.nearest(scene)
         if caught is None:
             return None
@@ -147,11 +144,10 @@ class SparsityProfile(DataPlot):
 
     def _show_readout(self, hold: _Hold) -> None:
         """Mark the held point, and emit its read-out."""
-        if hold.point is not None:
-            trace, point = hold.point
-            self.mark(hold.point)
-            readout = self.traces[trace].readout
-            self.readout_changed.emit("" if readout is None else readout(point))
+        trace, point = hold.point
+        self.mark(hold.point)
+        readout = self.traces[trace].readout
+        self.readout_changed.emit("" if readout is None else readout(point))
 
     def _line(self, trace: int) -> frozenset[Cell]:
         return frozenset((int(layer), self._columns[trace]) for layer in self.traces[trace].x)

@@ -1,1 +1,1 @@
-"""Latency charts of the Latency and Results pages."""
+"""Charts and tables of the Latency page."""

@@ -58,8 +58,6 @@ class ChartLine:
     spans: tuple[tuple[float, float], ...]
     """p10 and p90 of `right`."""
     readouts: tuple[str, ...]
-    keys: tuple[str, ...]
-    """`matching_key` of each point."""
     stable: tuple[bool, ...]
 
 
@@ -96,11 +94,6 @@ class Chart:
     right: Panel
     notes: tuple[str, ...] = ()
     """Sentences about the references and curves, shown below the plots."""
-
-
-def matching_key(method: str, sparsity: float) -> str:
-    """Return the key that a timed point and an evaluated run share: the method's name and the target sparsity."""
-    return f"{method.partition(' ')[0]} {sparsity:.3f}"
 
 
 def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
@@ -200,7 +193,6 @@ def _lines(
                 right=tuple(median for _, median, _ in measured),
                 spans=tuple((low, high) for low, _, high in measured),
                 readouts=tuple(readout(name, row) for row in ordered),
-                keys=tuple(matching_key(key[0], row.record.point.sparsity) for row in ordered),
                 stable=tuple(row.stable for row in ordered),
             )
         )

@@ -89,7 +89,6 @@ def _trace(line: ChartLine, y: tuple[float, ...], spans: tuple[tuple[float, floa
         x=line.x,
         y=y,
         readout=line.readouts.__getitem__,
-        keys=line.keys,
         spans=spans,
         symbol=_MARKERS[line.marker % len(_MARKERS)],
         style=_STYLES[line.pattern % len(_STYLES)],

@@ -61,12 +61,11 @@ def test_a_point_is_dragged_by_itself(qtbot, profile, said):
     assert points == pytest.approx(20, abs=2 * pixels(profile))
 
 
-def test_a_line_is_dragged_by_its_name(qtbot, profile, said):
-    name = profile.mapFromScene(profile._labels._names[2].text.sceneBoundingRect().center())
-    drag(qtbot, profile, name, name - QPoint(0, 30))
+def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
+    drag(qtbot, profile, place(profile, 3, 50), place(profile, 3, 42), SHIFT)
     cells, points = said[-2]
-    assert cells == {(layer, 2) for layer in range(8)}
-    assert points == pytest.approx(30 * pixels(profile), abs=0.1)
+    assert cells == {(layer, 4) for layer in range(8)}
+    assert points == pytest.approx(-8, abs=2 * pixels(profile))
 
 
 def test_a_click_that_trembles_a_drag_elsewhere_and_one_of_what_is_no_target_change_nothing(qtbot, profile, said):

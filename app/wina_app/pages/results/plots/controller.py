@@ -18,25 +18,18 @@ from wina_app.pages.results.plots.task_bars import bars_of
 from wina_app.pages.results.runs import RunSelection, Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
-from wina_app.shared.latency.chart import YAxis, decode_chart, matching_key, product_chart
-from wina_app.shared.latency.choices import PointSelection, make_choices
-from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
-from wina_app.widgets.table_model import Key
 from wina_core.analysis.comparison.axes import CostAxis
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.specs import DENSE
-from wina_core.store.metric_frames import metric_rows_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_app.pages.results.plots.tabs import ResultsPlots
     from wina_core.store import MetricRow, Store
 
-Plot = Literal["frontier", "tasks", "latency", "layers", "allocation", "compare"]
+Plot = Literal["frontier", "tasks", "layers", "allocation", "compare"]
 PLOTS: tuple[Plot, ...] = get_args(Plot)
 _OF_ROWS: tuple[Plot, ...] = ("frontier", "tasks")
 _OF_SELECTION: tuple[Plot, ...] = ("layers", "allocation", "compare")
-_PAUSE_MS = 1000
-"""Pause between two readings of timed points while they arrive."""
 _REST_MS = 250
 """Debounce of the comparison, which takes seconds for many documents."""
 
@@ -57,7 +50,6 @@ class ResultsPlotsController(QObject):
         self._compute: dict[Plot, Callable[[], None]] = {
             "frontier": self._show_frontier,
             "tasks": self._show_tasks,
-            "latency": self._show_latency,
             "layers": self._show_layers,
             "allocation": self._show_allocation,
             "compare": self._show_compare,
@@ -78,24 +70,12 @@ class ResultsPlotsController(QObject):
         self._sparsity: float | None = None
         self._first: dict[str, Any] = {}
         """First choices of a study without the user's: they stay while others arrive."""
-        self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
-        self._kind = "products"
-        self._y_axis: YAxis = "speedup"
-        self._point_selection = PointSelection()
-        self._drawn: tuple[object, ...] | None = None
-        """Kind, axis and choices of the timed points that are drawn: their zoom stays while they do."""
         self._selected: tuple[MetricRow, ...] = ()
         """All rows of the selected runs."""
-        self._pause = self._timer(_PAUSE_MS, lambda: self._outdate("latency"))
-        self._rest = self._timer(_REST_MS, lambda: self._outdate("compare"))
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self._rest.timeout.connect(lambda: self._outdate("compare"))
         table.content_changed.connect(self._on_rows)
         selection.changed.connect(self._on_selection)
-        store.changed.connect(self._on_stored)
-
-    def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
-        timer = QTimer(self, singleShot=True, interval=pause)
-        timer.timeout.connect(then)
-        return timer
 
     def view_state(self) -> dict[str, object]:
         """Return the chosen metric and axis of the frontier, and the metric of the bars, as JSON."""
@@ -160,15 +140,9 @@ class ResultsPlotsController(QObject):
 
     def _on_selection(self) -> None:
         self._selected = self._rows_of_selection()
-        rows = self._selected_runs()
-        timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
-        self._view.show_selected(self._selection.runs, timed)
+        self._view.show_selected(self._selection.runs)
         self._rest.start()  # the comparison alone waits: it takes longest
         self._outdate("layers", "allocation")
-
-    def _on_stored(self) -> None:
-        if not self._pause.isActive():
-            self._pause.start()
 
     def _ask(
         self,
@@ -236,20 +210,6 @@ class ResultsPlotsController(QObject):
         self._paper = on
         self._outdate(*_OF_ROWS)
 
-    def choose_kind(self, kind: str) -> None:
-        """Show timed "products" or "decoding"."""
-        self._kind, self._point_selection = kind, PointSelection()
-        self._outdate("latency")
-
-    def choose_y_axis(self, y_axis: YAxis) -> None:
-        self._y_axis = y_axis
-        self._outdate("latency")
-
-    def pick_timed(self, **chosen: Any) -> None:
-        """Plot another `machine`, `subject` or `load`."""
-        self._point_selection = replace(self._point_selection, **chosen)
-        self._outdate("latency")
-
     def choose_runs(self, runs: Sequence[str], more: bool) -> None:
         """Select the runs of clicked points, bars or lines, or with `more` add them to the others.
 
@@ -263,12 +223,6 @@ class ResultsPlotsController(QObject):
         gated = [row.run for row in self._selected_runs() if row.run in runs and row.method != DENSE.name]
         if not more and len(runs) == 1 and gated:
             self.plan_requested.emit(gated[0])
-
-    def choose_timed(self, keys: Sequence[str], more: bool) -> None:
-        """Select the runs of the methods and sparsities of clicked timed points."""
-        clicked = set(keys)
-        rows = metric_rows_of(self._table.passing()().drop_duplicates("run"))
-        self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in clicked], more)
 
     def choose_reference(self, run: str) -> None:
         self._selection.make_reference(run)
@@ -325,28 +279,6 @@ class ResultsPlotsController(QObject):
         # Without the paper's numbers the study still names the configurations.
         drawn_scope = scope if paper or not scope else replace(scope, paper="")
         self._ask("tasks", lambda _: bars_of(passing(), metrics, sparsities, model, drawn_scope, count), answer)
-
-    def _show_latency(self) -> None:
-        kind, known_entries = self._kind, self._timed[self._kind]
-        entry: type[TimedEntry] = ProductEntry if kind == "products" else DecodeEntry
-
-        def question(store: "Store") -> dict[Key, TimedEntry]:
-            rows = store.latency_rows() if kind == "products" else store.decode_rows()
-            return make_entries(rows, known_entries, entry)
-
-        def answer(entries: dict[Key, TimedEntry]) -> None:
-            self._timed[kind] = entries
-            offer = make_choices(list(entries.values()), self._point_selection, None)
-            chosen = (offer.machine, offer.subject, offer.load)
-            rows = [
-                timed.row for timed in entries.values() if (timed.machine, timed.subject[0], timed.load[0]) == chosen
-            ]
-            chart = (product_chart if kind == "products" else decode_chart)(rows, self._y_axis)
-            drawn = (kind, self._y_axis, *chosen)
-            self._view.latency.show_latency(kind, offer, chart, drawn != self._drawn)
-            self._drawn = drawn
-
-        self._ask("latency", question, answer)
 
     def _show_layers(self) -> None:
         self._ask("layers", self._layers_reader(), self._view.layers.show_runs)

@@ -11,23 +11,16 @@ from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.plots.controller import PLOTS, Plot, ResultsPlotsController
 from wina_app.pages.results.plots.frontier import FrontierData, FrontierMeasure, ParetoData
 from wina_app.pages.results.plots.frontier_plot import FrontierPanel
-from wina_app.pages.results.plots.layers import (
-    AllocationPanel,
-    ResultsLayers,
-)
-from wina_app.pages.results.plots.panel import PlotPanel
+from wina_app.pages.results.plots.layers import AllocationPanel, ResultsLayers
 from wina_app.pages.results.plots.task_bars import TaskBarsPanel
+from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.export import add_menu, ask_and_save
-from wina_app.shared.latency.chart import Y_AXES, Chart
-from wina_app.shared.latency.choices import PointChoices
-from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.scroll_page import ScrollPage
-from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.errors import WinaError
@@ -47,13 +40,12 @@ class ResultsPlots(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._selected: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
-        self.frontier, self.tasks, self.latency = FrontierPanel(), TaskBarsPanel(), LatencyPanel()
+        self._selected: Sequence[str] = ()
+        self.frontier, self.tasks = FrontierPanel(), TaskBarsPanel()
         self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
         titles = {
             "frontier": ("Frontier", "A metric against sparsity, bytes, memory, speed or bits", self.frontier),
             "tasks": ("Tasks", "Every task's metric at one sparsity", self.tasks),
-            "latency": ("Latency", "Stored sweeps: speed-up over dense products, and latency", self.latency),
             "layers": ("Layers", "What the selected runs dropped in each layer", self.layers),
             "allocation": ("Allocation", "Target and measured sparsity over depth", self.allocation),
             "compare": ("Compare", "The selected runs side by side, with significance", self.compare),
@@ -83,11 +75,8 @@ class ResultsPlots(QWidget):
     def _restyle(self) -> None:
         self._stack.setMinimumHeight(scaled(26 * GRID))
 
-    def fold(self, folded: bool) -> None:
-        self._stack.setVisible(not folded)
-
     def connect_to(self, controller: ResultsPlotsController) -> None:
-        frontier, tasks, latency = self.frontier, self.tasks, self.latency
+        frontier, tasks = self.frontier, self.tasks
         self.tabs.currentChanged.connect(lambda at: controller.show(PLOTS[at]))
         self.paper.toggled.connect(controller.overlay_paper)
         choices: tuple[tuple[ComboBox, Callable[[Any], None]], ...] = (
@@ -97,20 +86,13 @@ class ResultsPlots(QWidget):
             (tasks.model, controller.choose_model),
             (tasks.measure, controller.choose_bar_metric),
             (tasks.sparsity, controller.choose_sparsity),
-            (latency.y_axis, controller.choose_y_axis),
-            (latency.machine, lambda machine: controller.pick_timed(machine=machine)),
-            (latency.subject, lambda subject: controller.pick_timed(subject=subject)),
-            (latency.load, lambda load: controller.pick_timed(load=load)),
         )
         for box, choose in choices:
             # `currentIndexChanged` would take a filled box for a choice of the user's.
             box.activated.connect(lambda _, box=box, choose=choose: choose(box.currentData()))
-        latency.kind.chosen.connect(controller.choose_kind)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
             plot.keys_chosen.connect(controller.choose_runs)
         frontier.pareto.keys_chosen.connect(controller.open_point)
-        for plot in (latency.plots.left, latency.plots.right):
-            plot.keys_chosen.connect(controller.choose_timed)
         self.compare.reference_chosen.connect(controller.choose_reference)
 
     def offer_on(self, page: Page) -> None:
@@ -130,8 +112,6 @@ class ResultsPlots(QWidget):
             (self.frontier.plot, "frontier"),
             (self.frontier.pareto, "frontier"),
             (self.tasks.plot, "tasks"),
-            (self.latency.plots.left, "speed-up"),
-            (self.latency.plots.right, "latency"),
             (self.layers, "layers"),
             (self.allocation.plot, "allocation"),
         ):
@@ -172,7 +152,6 @@ class ResultsPlots(QWidget):
         figures: dict[Plot, Callable[[], Figure]] = {
             "frontier": self.frontier.current.figure,
             "tasks": self.tasks.plot.figure,
-            "latency": self.latency.figure,
             "layers": self.layers.figure,
             "allocation": self.allocation.plot.figure,
             "compare": lambda: (),
@@ -200,9 +179,9 @@ class ResultsPlots(QWidget):
         self.frontier.show_pareto(data, x_axis)
         self._highlight()
 
-    def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
-        """Highlight runs, and the timed points that are of their methods and sparsities."""
-        self._selected = (runs, timed)
+    def show_selected(self, runs: Sequence[str]) -> None:
+        """Highlight runs."""
+        self._selected = runs
         self._highlight()
 
     def _follow_tab(self) -> None:
@@ -211,14 +190,9 @@ class ResultsPlots(QWidget):
 
     def _highlight(self) -> None:
         # In the shown plot alone: drawing the others would take as long.
-        runs, timed = self._selected
-        plots = {
-            "frontier": ((self.frontier.current, runs),),
-            "tasks": ((self.tasks.plot, runs),),
-            "latency": ((self.latency.plots.left, timed), (self.latency.plots.right, timed)),
-        }
-        for plot, keys in plots.get(self.plot, ()):
-            plot.highlight(keys)
+        plots: dict[Plot, DataPlot] = {"frontier": self.frontier.current, "tasks": self.tasks.plot}
+        if (shown := plots.get(self.plot)) is not None:
+            shown.highlight(self._selected)
 
     def show_paper(self, named: bool, checked: bool) -> None:
         """Enable the switch of the published numbers if there are any (`named`), and set it to `checked`."""
@@ -230,49 +204,3 @@ class ResultsPlots(QWidget):
 
     def show_error(self, text: str) -> None:
         self.error_shown.emit(text)
-
-
-class LatencyPanel(PlotPanel):
-    """Stored sweeps: speed-up over dense products, and latency or tokens per second."""
-
-    def __init__(self) -> None:
-        self.kind = SegmentedControl(
-            "Timed",
-            (
-                ("products", "Products", "Single sparse products on weights that no cache holds"),
-                ("decoding", "Decoding", "Greedy decoding by the gated model"),
-            ),
-        )
-        self.y_axis = ComboBox("Left plot")
-        self.y_axis.fill([(text, key) for key, (text, _) in Y_AXES.items()], "speedup")
-        self.subject, self.load, self.machine = (
-            ComboBox("Subject"),
-            ComboBox("Load"),
-            ComboBox("Machine"),
-        )
-        self.plots = LatencyPlots()
-        choices = (
-            ("Show", self.kind), ("", self.y_axis), ("of", self.subject), ("at", self.load),
-            ("on", self.machine),
-        )  # fmt: skip
-        super().__init__(choices, self.plots)
-        self.readout.hide()  # the plots have their own
-
-    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
-        """Offer what is stored and draw the chosen points."""
-        self.kind.choose(kind)
-        self.machine.fill(offer.machines, offer.machine)
-        self.subject.fill(offer.subjects, offer.subject)
-        self.load.fill(offer.loads, offer.load)
-        explain_disabled(
-            self.y_axis,
-            enabled=kind == "products",
-            reason="Decoding has more to read than the gated weights: only products are compared with the memory "
-            "bandwidth",
-        )
-        nothing = "Nothing is timed yet: measure it on the Latency page."
-        self.note.setText("" if offer.machines else nothing)
-        self.plots.show_chart(chart, fresh=fresh)
-
-    def figure(self) -> Figure:
-        return (*self.plots.left.figure(), *self.plots.right.figure())

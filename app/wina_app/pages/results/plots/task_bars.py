@@ -287,7 +287,6 @@ class BarsPlot(DataPlot):
 
     def __init__(self) -> None:
         super().__init__("Tasks: a metric of every task")
-        self.list_names(True)
         self.getPlotItem().showGrid(x=False, y=True)
 
     def show_chart(self, chart: BarChart | None) -> None:
