@@ -206,7 +206,7 @@ def allocate_jointly(
     if quantizer != "planes":  # those by energy are the default
         named = isinstance(quantizer, str)
         settings["quantization"] = QuantizationSpec(quantizer=quantizer) if named else quantizer
-    budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined, "step": step}
+    budgets: dict[str, Any] = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined, "step": step}
     read = TextSpec(source=fspath(text), tokens=tokens)
     job = joint_job(model.source, model.rotation, method_spec(method, None), text=read, **budgets, **settings)
     return compute(job, JointRecord, model.database).pair

@@ -110,10 +110,11 @@ def latency(
             )
         if repeated := [flag for flag, values in (("--method", method), ("--dtype", dtype)) if len(values or ()) > 1]:
             raise WinaError(f"With --decode, {repeated[0]} takes one value; run the command once for each.")
+        held: Any = (dtype or ["auto"])[0]  # checked by the spec
         chosen = makers.method_spec(name=(method or ["wina"])[0], selection=selection or "topk", masks=masks)
         spec = spec_of(
             DecodeSpec,
-            model=makers.resolved_source(model, (dtype or ["auto"])[0], device, memory, quantization=quantization),
+            model=makers.resolved_source(model, held, device, memory, quantization=quantization),
             rotation=rotation,
             method=chosen,
             calibration=CalibrationSpec() if chosen.needs_calibration else None,

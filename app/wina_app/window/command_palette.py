@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QObject, QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent
-from PySide6.QtWidgets import QFrame, QHeaderView, QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtWidgets import QFrame, QHeaderView, QLineEdit, QPushButton, QTreeWidget, QTreeWidgetItem, QWidget
 
 from wina_app.style.theme import GRID, tokens
 from wina_app.widgets.base_page import Page
@@ -120,7 +120,8 @@ class CommandPalette(QFrame):
             if not entry.action.isEnabled():
                 item.setForeground(0, disabled)
             self.list.addTopLevelItem(item)
-        self.list.setCurrentItem(self.list.topLevelItem(0))
+        if first := self.list.topLevelItem(0):
+            self.list.setCurrentItem(first)
         self._remark.setVisible(not self._matches)
 
     def _choose(self) -> None:
@@ -145,7 +146,8 @@ def _of_page(page: Page) -> list[Entry]:
     commands = {command.text() for command in page.commands}  # listed once, also those that have a button
     buttons = [button for button in page.header_buttons() if f"{button.accessibleName()}…" not in commands]
     visible = [button for button in (page.primary, *buttons) if button.text() and not button.isHidden()]
+    actions: list[QAction | QPushButton] = [*visible, *page.commands]
     return [
         Entry(page.title, action, page.key, _WORDS.get(page.key if action is page.primary else action.text(), ""))
-        for action in (*visible, *page.commands)
+        for action in actions
     ]

@@ -69,16 +69,11 @@ def run_confined(program: str, tests: str = "", limits: SandboxLimits = SandboxL
         common = {"limits": {"seconds": limits.seconds, "memory": limits.memory}, "packages": package_folders()}
         read_requests, write_requests = pipes.enter_context(_pipe())
         read_answers, write_answers = pipes.enter_context(_pipe())
-        candidate = {
-            **common,
-            "role": "candidate",
-            "token": "",
-            "text": program,
-            "pipe": (read_requests, write_answers),
-        }
-        judge = {**common, "role": "judge", "token": token, "text": tests, "pipe": (read_answers, write_requests)}
+        of_candidate, of_judge = (read_requests, write_answers), (read_answers, write_requests)
+        candidate = {**common, "role": "candidate", "token": "", "text": program, "pipe": of_candidate}
+        judge = {**common, "role": "judge", "token": token, "text": tests, "pipe": of_judge}
         ended = time.monotonic() + limits.wall_seconds
-        with _confined(candidate["pipe"]) as candidates, _confined(judge["pipe"]) as judges:
+        with _confined(of_candidate) as candidates, _confined(of_judge) as judges:
             pipes.close()  # so that each process sees the other's end
             processes = candidates, judges
             for process in processes:

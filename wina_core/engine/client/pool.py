@@ -122,7 +122,6 @@ class EnginePool:
         `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
         it for a job beside models that are being loaded. `machines` opens other machines, on a thread of its own.
         """
-        make = client or (lambda receiver, environment: EngineClient(receiver, environment=environment))
         self._on_event = on_event
         self._room = room
         self._open_machine = machines
@@ -132,11 +131,15 @@ class EnginePool:
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
         self._workers: list[Worker] = []
+
+        def maker(environment: Mapping[str, str]) -> MakeClient:
+            if client is None:
+                return lambda receiver: EngineClient(receiver, environment=environment)
+            return lambda receiver: client(receiver, environment)
+
         for environment in environments:
-            self._add(lambda receiver, environment=environment: make(receiver, environment))
-        self._light = (
-            None if light is None else self._add(lambda receiver, light=light: make(receiver, light), light=True)
-        )
+            self._add(maker(environment))
+        self._light = None if light is None else self._add(maker(light), light=True)
         self._next_try = 0.0
         """Time from which memory is looked at again, for a start of the light engine ahead of its first job."""
         self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)

@@ -23,9 +23,8 @@ from wina_app.widgets.controls import (
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.jobs import GenerateJob
-from wina_core.records.completions import CompletionPoint
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, method_specs
-from wina_core.specs.generation import MOST_TOKENS, CompletionSpec, SamplingSpec
+from wina_core.specs.generation import MOST_TOKENS, CompletionPoint, CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 PROMPTS: dict[str, str] = {

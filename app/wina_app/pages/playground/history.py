@@ -48,7 +48,7 @@ class HistoryPanel(QWidget):
     """The StoredCompletion whose settings are to be used."""
     copy_requested = Signal()
 
-    def __init__(self, workbench: Workbench, show_error: Callable[[str], object]) -> None:
+    def __init__(self, workbench: Workbench, show_error: Callable[[str], None]) -> None:
         super().__init__()
         self._store, self._show_error = workbench.store, show_error
         self._limit = LISTED

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QStringListModel, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QCompleter, QLineEdit, QMenu, QWidget
@@ -65,7 +66,7 @@ class ResultsList(QWidget):
         """Show the menu of columns below its button."""
         menu = QMenu(self)
         for column, visible in self._choice.offered:
-            action = menu.addAction(column.title, lambda key=column.key, on=not visible: self._choice.show(key, on))
+            action = menu.addAction(column.title, partial(self._choice.show, column.key, not visible))
             action.setCheckable(True)
             action.setChecked(visible)
             action.setToolTip(plain_tip(column.explanation))

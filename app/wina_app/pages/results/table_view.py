@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QPoint, Qt, Signal
@@ -240,7 +241,7 @@ def header_menu(view: ResultsTableView, section: int) -> QMenu:
         ("Sort ascending", Qt.SortOrder.AscendingOrder),
         ("Sort descending", Qt.SortOrder.DescendingOrder),
     ):
-        menu.addAction(text, lambda order=order: view.sortByColumn(section, order))
+        menu.addAction(text, partial(view.sortByColumn, section, order))
     menu.addAction("Clear the sort", lambda: view.sortByColumn(-1, Qt.SortOrder.AscendingOrder))
     menu.addSeparator()
     menu.addAction("Hide the column", lambda: view.column_hidden.emit(key))
