@@ -70,7 +70,7 @@ evaluation = {{ tasks = [], fidelity = {{ tokens = 64, sequence = 64 }} }}
 """
 
 
-@pytest.mark.parametrize("words", ["calibrate MODEL", "latency MODEL --decode", "study estimate STUDY"])
+@pytest.mark.parametrize("words", ["calibrate MODEL", "latency MODEL --decode", "study run STUDY"])
 def test_what_memory_does_not_hold_is_said_before_the_work(
     wina: Wina, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
