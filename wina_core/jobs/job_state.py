@@ -120,9 +120,6 @@ class JobState:
         """Return the state once a pause is requested; Held confirms it, as it does the end of a pause."""
         return replace(self, phase="pausing") if self.phase in ("queued", "running") else self
 
-    def resuming(self) -> Self:
-        return replace(self, phase="queued" if self.started is None else "running") if self.is_paused else self
-
     def cancelling(self) -> Self:
         return replace(self, phase="cancelling") if self.active else self
 

@@ -4,7 +4,6 @@ failures as sentences."""
 import os
 import queue
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -71,8 +70,6 @@ def _short(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-START_SECONDS = 300.0
-"""Time for an engine to be ready, which waits for the import of torch on a slow disk."""
 _MAX_GREETING = 200
 """Lines before the first event that are left out: login scripts may print some."""
 
@@ -129,13 +126,9 @@ class MachineClient(EngineClient):
                 self._command = command
 
     def open_process(self) -> "subprocess.Popen[bytes]":
-        """Start ssh, and end it if no engine answers."""
         self._fault, self._is_ready, self._greeting = "", False, 0
-        self._process = process = super().open_process()
-        timer = threading.Timer(START_SECONDS, self._end_late, args=(process,))
-        timer.daemon = True
-        timer.start()
-        return process
+        self._process = super().open_process()
+        return self._process
 
     def read_event(self, line: bytes) -> Event | None:
         """Return the checked event of a line, with the names of this computer; None for what is left out."""
@@ -182,11 +175,6 @@ class MachineClient(EngineClient):
                 "same on both)"
             )
         self._is_ready = True
-
-    def _end_late(self, process: "subprocess.Popen[bytes]") -> None:
-        # A later process may have taken the place of the one that this timer was for.
-        if self._process is process and not self._is_ready:
-            self._end(f"did not answer within {START_SECONDS:.0f} s")
 
     def _end(self, fault: str) -> None:
         """End the connection, which ends the engine."""

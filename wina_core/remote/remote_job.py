@@ -102,7 +102,8 @@ def copy_command(value: object, machine: Machine) -> str:
 
 
 def _path(value: object, fields: Mapping[type, str]) -> str:
-    return getattr(value, fields.get(type(value), ""), None) or ""
+    path: str | None = getattr(value, fields.get(type(value), ""), None)
+    return path or ""
 
 
 def _with_paths(message: Model, change: Callable[[str], str]) -> Model:

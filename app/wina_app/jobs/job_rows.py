@@ -2,7 +2,6 @@
 
 import time
 from functools import lru_cache
-from typing import NamedTuple
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -114,41 +113,6 @@ class JobRows(QAbstractListModel):
         return None
 
 
-class Places(NamedTuple):
-    """Rectangles of a row's elements."""
-
-    icon: QRect
-    state: QRect
-    title: QRect
-    remark: QRect
-    amount: QRect
-    bar: QRect
-
-
-def places(row: QRect, entry: JobEntry) -> Places:
-    """Lay a row out; the title takes the width that remains."""
-    body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
-    inner = row.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
-    right = inner.right()
-    left = inner.left() + _ICON + GRID
-    # As wide as the widest state, so that the titles of all rows line up.
-    word = max(body.horizontalAdvance(text) for text in STATE_WORDS) + 2 * GRID
-    amount_width = min(
-        max(small.horizontalAdvance(progress_text(entry)), 16 * GRID), max(0, (right - left - word) // 2)
-    )
-    amount = QRect(right - amount_width, inner.top(), amount_width, inner.height() // 2)
-    texts = left + word
-    free = max(0, amount.left() - 2 * GRID - texts)
-    return Places(
-        icon=QRect(inner.left(), inner.center().y() - _ICON // 2, _ICON, _ICON),
-        state=QRect(left, inner.top(), word, inner.height()),
-        title=QRect(texts, inner.top(), free, inner.height() // 2),
-        remark=QRect(texts, inner.center().y(), free, inner.height() // 2),
-        amount=amount,
-        bar=QRect(amount.left(), inner.top() + inner.height() * 3 // 4 - _BAR // 2, amount_width, _BAR),
-    )
-
-
 class JobPainter(QStyledItemDelegate):
     """Delegate of the job list."""
 
@@ -163,23 +127,33 @@ class JobPainter(QStyledItemDelegate):
     ) -> None:
         entry: JobEntry = index.data(ENTRY)
         t = tokens()
-        where = places(option.rect, entry)
+        body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
+        inner = option.rect.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
+        half, left = inner.height() // 2, inner.left() + _ICON + GRID
+        # As wide as the widest state, so that the titles of all rows line up; the title takes the width that remains.
+        word = max(body.horizontalAdvance(text) for text in STATE_WORDS) + 2 * GRID
+        widest = max(small.horizontalAdvance(progress_text(entry)), 16 * GRID)
+        width = min(widest, max(0, (inner.right() - left - word) // 2))
+        right, texts = inner.right() - width, left + word
+        free = max(0, right - 2 * GRID - texts)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if option.state & QStyle.StateFlag.State_Selected:
             painter.fillRect(option.rect, QColor(t.accent_soft))
         drawing = _DRAWN.get(entry.phase, entry.phase)
-        painter.drawPixmap(where.icon.topLeft(), _drawing(drawing, state_colour(drawing).name()))
-        _text(painter, where.state, state_word(entry), t.text)
+        top = inner.center().y() - _ICON // 2
+        painter.drawPixmap(inner.left(), top, _drawing(drawing, state_colour(drawing).name()))
+        _text(painter, QRect(left, inner.top(), word, inner.height()), state_word(entry), t.text)
         remark_text = remark(entry)
-        title = where.title if remark_text else where.title.united(where.remark)
+        title = QRect(texts, inner.top(), free, half if remark_text else inner.height())
         _text(painter, title, entry.title, t.text, bold=True)
-        _text(painter, where.remark, remark_text, t.failed if entry.error else t.muted, small=True)
+        below = QRect(texts, inner.center().y(), free, half)
+        _text(painter, below, remark_text, t.failed if entry.error else t.muted, small=True)
         shows_bar = entry.begun and not entry.serves
-        amount = where.amount if shows_bar else where.amount.adjusted(0, 0, 0, where.amount.height())
+        amount = QRect(right, inner.top(), width, half if shows_bar else inner.height())
         _text(painter, amount, progress_text(entry), t.muted, small=True, right=True)
         if shows_bar:
-            _bar(painter, where.bar, entry)
+            _bar(painter, QRect(right, inner.top() + inner.height() * 3 // 4 - _BAR // 2, width, _BAR), entry)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QPen(QColor(t.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)

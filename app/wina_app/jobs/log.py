@@ -3,7 +3,6 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
@@ -16,10 +15,8 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, wrap_words
 from wina_app.widgets.fields import choices
 
-LIMIT = 5_000
-"""Lines kept in total; the log files keep more."""
-JOB_LIMIT = 1_000
-"""Lines kept for one job."""
+LIMIT = 10_000
+"""Lines kept; the log files keep more."""
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -49,30 +46,6 @@ class LogLine(NamedTuple):
     def passes(self, level: int, text: str) -> bool:
         """Return whether it has at least this level and contains this lower-case text."""
         return self.level >= level and text in f"{self.source} {self.text}".lower()
-
-
-class LogBook:
-    """The latest lines; a job keeps its own even where newer lines of others have displaced them."""
-
-    def __init__(self) -> None:
-        self._lines: deque[LogLine] = deque(maxlen=LIMIT)
-        self._by_job: dict[str, deque[LogLine]] = {}
-
-    def add(self, line: LogLine) -> None:
-        self._lines.append(line)
-        if line.job:
-            self._by_job.setdefault(line.job, deque(maxlen=JOB_LIMIT)).append(line)
-
-    def of(self, job: str = "") -> Iterable[LogLine]:
-        """Return a job's lines, or all."""
-        return self._by_job.get(job, ()) if job else self._lines
-
-    def forget(self, job: str) -> None:
-        self._by_job.pop(job, None)
-
-    def clear(self) -> None:
-        self._lines.clear()
-        self._by_job.clear()
 
 
 class LastLine(ElidedLabel):
@@ -115,7 +88,7 @@ class LogView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._book = LogBook()
+        self._lines: deque[LogLine] = deque(maxlen=LIMIT)
         self._waiting: deque[LogLine] = deque()
         self.text = QPlainTextEdit()
         wrap_words(self.text)
@@ -170,7 +143,6 @@ class LogView(QWidget):
         self.job.setCurrentIndex(max(0, self.job.findData(job_id)))
 
     def _forget(self, job_id: str) -> None:
-        self._book.forget(job_id)
         if (index := self.job.findData(job_id)) > 0:
             if index == self.job.currentIndex():
                 self.job.setCurrentIndex(0)
@@ -181,7 +153,7 @@ class LogView(QWidget):
     def add(self, created: float, level: int, source: str, text: str, job: str = "") -> None:
         """Add a record; its text may have several lines."""
         line = LogLine(created, level, source, text, job)
-        self._book.add(line)
+        self._lines.append(line)
         self.last.show_line(line)
         if self._passes(line):
             self._waiting.append(line)
@@ -202,9 +174,7 @@ class LogView(QWidget):
     def _rebuild(self, *_: Any) -> None:
         self.text.setFont(monospace())
         self.text.clear()
-        level, text = self._filter
-        lines = (line for line in self._book.of(self._job) if line.passes(level, text))
-        self._waiting = deque(lines, maxlen=SHOWN)
+        self._waiting = deque(filter(self._passes, self._lines), maxlen=SHOWN)
         self._write()
 
     def _write(self) -> None:
@@ -230,7 +200,7 @@ class LogView(QWidget):
         QGuiApplication.clipboard().setText(chosen)
 
     def _clear(self) -> None:
-        self._book.clear()
+        self._lines.clear()
         self._rebuild()
 
     def sizeHint(self) -> QSize:

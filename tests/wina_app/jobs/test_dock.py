@@ -12,7 +12,6 @@ from wina_app.jobs.job_list import JobList
 from wina_app.jobs.log import LogView
 
 from tests.wina_app.stored_runs import SOURCE
-from tests.wina_app.tour import settle
 from wina_core.jobs import Assigned, Done, Failed, Held, Progress, Queued, RotateJob, Started
 from wina_core.jobs.hosted import ServeJob
 from wina_core.specs import RotationSpec
@@ -155,28 +154,6 @@ def test_ended_jobs_can_be_cleared_and_running_ones_stay(dock, qtbot):
     qtbot.waitUntil(dock.view.clear.isVisible)
     dock.view.clear.click()
     assert dock.order == "bc"
-
-
-@pytest.mark.nightly  # by day the watchdog is beside every test of the whole window
-def test_five_hundred_jobs_never_stall_the_window(qtbot, stall_watchdog):
-    dock = Dock(qtbot, "a")
-    settle()  # it is painted for the first time, which reads fonts and drawings
-    stall_watchdog.start()
-    ids = [f"job {number}" for number in range(500)]
-    for job_id in ids:
-        dock.jobs.add(job_id, f"Evaluate {job_id}", JOB)
-    qtbot.waitUntil(lambda: dock.view.rows.rowCount() == 501)
-    for job_id in ids[:50]:
-        dock.jobs.apply(Started(job_id=job_id))
-        for done in range(5):
-            dock.jobs.apply(Progress(job_id=job_id, done=done, total=10, unit="requests", eta_seconds=9.0))
-        dock.jobs.apply(Done(job_id=job_id))
-        qtbot.wait(1)
-    dock.list.scrollToBottom()
-    dock.list.selectAll()
-    qtbot.wait(20)
-    dock.jobs.clear_ended()
-    qtbot.waitUntil(lambda: dock.view.rows.rowCount() == 451)
 
 
 # ---- the log of a job --------------------------------------------------------------------------------------------

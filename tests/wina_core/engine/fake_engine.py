@@ -63,9 +63,6 @@ def main(behaviour: str) -> None:
                 return
             say(type="run_finished", job_id=job_id, run="0123")
             say(type="done", job_id=job_id)
-            if behaviour == "once":
-                time.sleep(0.2)  # in which the next job arrives
-                sys.exit(0)
         elif request["type"] == "shutdown" and behaviour != "stubborn":
             return
 

@@ -62,8 +62,8 @@ def test_it_takes_the_time_since_it_last_began_without_its_pauses() -> None:
 def test_a_request_shows_until_the_job_confirms_it_and_a_cancelled_job_is_not_paused() -> None:
     running = JobState().apply(Started(job_id=JOB), 0.0)
     assert running.pausing().apply(Held(job_id=JOB, held=True), 1.0).phase == "paused"
-    assert running.pausing().resuming() == running.pausing().apply(Held(job_id=JOB, held=False), 1.0) == running
-    assert running.cancelling().pausing().resuming().phase == "cancelling"
+    assert running.pausing().apply(Held(job_id=JOB, held=False), 1.0) == running
+    assert running.cancelling().pausing().phase == "cancelling"
     assert running.cancelling().apply(Held(job_id=JOB, held=True), 1.0).phase == "cancelling"
     ended = running.apply(Done(job_id=JOB), 1.0)
     assert ended.cancelling().pausing() == ended

@@ -63,6 +63,8 @@ TAIL_LINES = 40
 LOG_BYTES = 5 * 2**20
 """Size at which the file is set aside when the next engine starts."""
 
+_log = logging.getLogger(__name__)
+
 
 class EngineLog:
     """The log of one engine process; may be written from several threads."""
@@ -70,15 +72,13 @@ class EngineLog:
     def __init__(self, path: Path) -> None:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._file: IO[bytes] | None = None
-        self.trouble = ""
-        """Reason why there is no file; empty where there is one."""
         with suppress(OSError):
             if path.stat().st_size > LOG_BYTES:
                 os.replace(path, path.with_suffix(".old.log"))
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
-            self.trouble = f"The engine's log file could not be opened: {error}."
+            _log.warning("The engine's log file could not be opened: %s", error)
 
     @property
     def tail(self) -> str:
@@ -100,7 +100,7 @@ def default_log_file() -> Path:
     try:
         return log_folder() / "engine.log"
     except WinaError as error:
-        logging.getLogger(__name__).warning("The engine's log file could not be opened: %s", error)
+        _log.warning("The engine's log file could not be opened: %s", error)
         return Path(os.devnull)
 
 
@@ -353,8 +353,6 @@ class EngineClient:
 
     def _follow_stderr(self, engine: Engine, stderr: IO[bytes]) -> None:
         """Keep what the engine's libraries print, and pass it on as the running job's."""
-        if engine.log.trouble:
-            self._on_event(Log(level="warning", text=engine.log.trouble))
         for line in _lines(stderr, _LONGEST_LOG_LINE):
             # Of a progress bar, which returns to the start of its line, the last state alone is logged.
             text = without_controls(line.decode(errors="replace").rstrip().rpartition("\r")[2])

@@ -73,8 +73,7 @@ def test_what_is_stored_already_or_in_ones_own_folders_is_not_looked_up(tmp_path
 def test_the_command_line_refuses_before_an_engine_is_there(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wina: Wina
 ) -> None:
-    for module in ("api.studies", "cli.makers"):
-        monkeypatch.setattr(f"wina_core.{module}.run_recorded", lambda *_, **__: pytest.fail("a job was begun"))
+    monkeypatch.setattr("wina_core.api.studies.run_recorded", lambda *_, **__: pytest.fail("a job was begun"))
     refused = wina.fails(1, "study", command, typo(tmp_path, "piqq"))
     assert refused == 'wina: There is no task "piqq"; did you mean piqa?'
     with Store() as store:
