@@ -105,14 +105,6 @@ def test_parquet_keeps_the_types_of_all_batches_and_every_digit(
     assert math.isnan(parquet.read_table(tmp_path / "nan.parquet")["float"][0].as_py())
 
 
-def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:
-    write_table(("a", "b"), [], tmp_path / "empty.parquet")
-    assert parquet.read_table(tmp_path / "empty.parquet").column_names == ["a", "b"]
-    for suffix in (".csv", ".md", ".tex"):
-        write_table(("a", "b"), [], tmp_path / f"empty{suffix}")
-        assert "a" in (tmp_path / f"empty{suffix}").read_text()
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

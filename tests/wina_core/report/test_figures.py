@@ -120,11 +120,3 @@ def test_the_bits_of_a_model_share_a_panel_with_one_front() -> None:
     colours = {series.name: series.colour for series in points}
     assert set(colours) == {"dense", "wina", "int8, dense", "int8, wina"}
     assert colours["wina"] == colours["int8, wina"] + "59", "faded"
-
-
-def test_without_the_original_there_is_no_panel() -> None:
-    evaluation = TWO_BITS.evaluation.model_copy(update={"original": None, "fidelity": TextSpec()})
-    with Store("sqlite://") as store:
-        of = TWO_BITS.model_copy(update={"evaluation": evaluation})
-        store.save_study(of, specs_of(labelled(of)))
-        assert front_panels(store, gather(store, of, "gated")) == ()

@@ -1,6 +1,5 @@
 """Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
 
-import errno
 import os
 import re
 import shutil
@@ -309,26 +308,6 @@ def test_a_database_in_a_read_only_folder_is_read_and_a_new_one_refused(nobody: 
         os.seteuid(65534)
     with pytest.raises(WinaError, match=refusal):
         Store(nobody / "new.sqlite")
-
-
-def _no_space(_url: object) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_database_on_a_full_disk_is_read_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite keeps the last writes in a log while the database is in use."""
-    file = tmp_path / "results.sqlite"
-    _fill(file)
-    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
-    with closing(sqlite3.connect(file)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT count(*) FROM runs").fetchone()
-        with Store(file) as store:
-            assert len(store.metric_rows()) == 1
-            assert "is full or failing" in store.problem
-        other.execute("ROLLBACK")
-    with pytest.raises(WinaError, match="is full or failing"):
-        Store(tmp_path / "new.sqlite")
 
 
 def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
