@@ -267,8 +267,7 @@ class Reader(CompletionReader):
         query = select(PlanTable.name, PlanTable.provenance, PlanTable.budget, PlanTable.saved).order_by(
             desc(PlanTable.saved), desc(PlanTable.id)
         )
-        with self._reading() as connection:
-            return [PlanRow._make(row) for row in connection.execute(query)]
+        return self._rows(query, PlanRow._make)
 
     def load_plan(self, name: str) -> PlanPair:
         """Return the plan of this name. Raises WinaError if none is stored. `plan.for_layout` checks that it fits."""
