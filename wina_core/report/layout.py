@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import TOLERANCE, differ
@@ -197,7 +197,9 @@ def tables(findings: Findings) -> tuple[ReportTable, ...]:
     main = measures(findings)
     titles = {measure.title: _metric_title(findings, measure) for measure in main}
     points = _points(findings, main)
-    groups = points.groupby(layout.split, sort=False) if layout.split else [("", points)] if len(points) else []
+    groups: Iterable[tuple[Any, pd.DataFrame]] = [("", points)] if len(points) else []
+    if layout.split:
+        groups = points.groupby(layout.split, sort=False)
     result = [
         _table(findings, _title(findings.study.paper, str(model)), group, layout.columns, titles)
         for model, group in groups
@@ -337,8 +339,8 @@ def _table(
     points = points.assign(best=_is_best(points)).loc[ranks.sort_values(list(HEADS), kind="stable").index]
     rows: list[ReportRow] = []
     previous_group: list[str] | None = None
-    for key, line in points.groupby(axes, sort=False):
-        labels = [str(label) for label in cast("tuple[str, ...]", key)]
+    for _, line in points.groupby(axes, sort=False):
+        labels = [str(label) for label in line[axes].iloc[0]]
         if line[columns].duplicated().any():
             raise ValueError(f"two runs would stand in one cell of {title!r}: {labels}")
         cells = {

@@ -99,8 +99,7 @@ class CompletionReader(RunReader):
             query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
         if pairs:
             query = query.where(or_(CompletionTable.method != DENSE.name, ~_gated_beside().exists()))
-        with self._reading() as connection:
-            return [CompletionRow._make(row) for row in connection.execute(query)]
+        return self._rows(query, CompletionRow._make)
 
     def completion(self, completion: int) -> StoredCompletion:
         """Return a completion with the dense one of its prompt: of its own environment if possible, else the latest.

@@ -131,7 +131,7 @@ def explained(url: URL) -> Iterator[None]:
 def for_writing(engine: Engine) -> Engine:
     """Return the engine for a transaction that writes."""
     # A snapshot from before the wait for the lock would lack what others wrote.
-    options = {"isolation_level": "READ COMMITTED"} if is_postgres(engine.url) else {}
+    options: dict[str, Any] = {"isolation_level": "READ COMMITTED"} if is_postgres(engine.url) else {}
     return engine.execution_options(writing=True, **options)
 
 

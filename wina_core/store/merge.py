@@ -69,7 +69,7 @@ KINDS = (
     _Kind(_TABLES["latency"], ("hash", "environment_id")),
     _Kind(_TABLES["decoding"], ("hash", "environment_id")),
     _Kind(_TABLES["completions"], ("hash", "environment_id")),
-    _Kind(_TABLES["imported_files"], ("digest",), (_TABLES["imported_points"],)),
+    _Kind(_TABLES["imported_files"], ("digest",)),
 )
 """Each after the tables to which its foreign keys refer. Jobs that have not ended stay with their program."""
 

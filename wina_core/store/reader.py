@@ -20,7 +20,7 @@ from wina_core.records import (
     RotationReport,
     SampleRecord,
 )
-from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
+from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.records.texts import moment
 from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
@@ -34,7 +34,6 @@ from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
     ImportedFileTable,
-    ImportedPointTable,
     LatencyTable,
     ModelTable,
     PlanTable,
@@ -206,25 +205,22 @@ class Reader(CompletionReader):
     # ---- results of other tools ----------------------------------------------------------------------------------
 
     def imports(self) -> list[StoredImport]:
-        """Return all imported files, the last imported first, each with its points in the order of the file."""
+        """Return all imported files with their points, the last imported first."""
         query = select(ImportedFileTable, ModelTable.label, ModelTable.location, ModelTable.hash, ModelTable.spec)
         query = query.join(ModelTable, ModelTable.id == ImportedFileTable.model_id)
-        points: dict[int, list[ImportedPoint]] = {}
         with self._reading() as connection:
-            for row in connection.execute(select(ImportedPointTable).order_by(ImportedPointTable.id)):
-                points.setdefault(row.file_id, []).append(ImportedPoint.model_validate_json(row.point))
             return [
                 StoredImport(
                     id=row.id,
-                    content=ImportedFile(
-                        file=row.file, digest=row.digest, tool=row.tool, version=row.version, measured=row.measured,
-                        points=tuple(points.get(row.id, ())),
-                    ),
-                    model=row.label, location=row.location, model_hash=row.hash,
-                    fingerprint=ModelSource.model_validate_json(row.spec).fingerprint, imported=row.imported,
+                    content=ImportedFile.model_validate_json(row.content),
+                    model=row.label,
+                    location=row.location,
+                    model_hash=row.hash,
+                    fingerprint=ModelSource.model_validate_json(row.spec).fingerprint,
+                    imported=row.imported,
                 )
                 for row in connection.execute(query.order_by(ImportedFileTable.id.desc()))
-            ]  # fmt: skip
+            ]
 
     def check_new_import(self, file: ImportedFile) -> None:
         """Raise WinaError for a file whose content is stored."""
@@ -272,8 +268,7 @@ class Reader(CompletionReader):
         query = select(PlanTable.name, PlanTable.provenance, PlanTable.budget, PlanTable.saved).order_by(
             desc(PlanTable.saved), desc(PlanTable.id)
         )
-        with self._reading() as connection:
-            return [PlanRow._make(row) for row in connection.execute(query)]
+        return self._rows(query, PlanRow._make)
 
     def load_plan(self, name: str) -> PlanPair:
         """Return the plan of this name. Raises WinaError if none is stored. `plan.for_layout` checks that it fits."""

@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 from sqlalchemy import Connection, Engine, and_, desc, func, select
@@ -75,6 +75,7 @@ def _studies(connection: Connection) -> dict[int, str]:
 
 # ---- readers ---------------------------------------------------------------------------------------------------------
 
+S = TypeVar("S")
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -125,6 +126,10 @@ class RunReader:
             text: str | None = connection.execute(query).scalar()
             return None if text is None else kind.model_validate_json(text)
 
+    def _rows(self, query: Query, make: Callable[[Iterable[Any]], S]) -> list[S]:
+        with self._reading() as connection:
+            return list(map(make, connection.execute(query)))
+
     def _scalar(self, query: Query) -> str | None:
         with self._reading() as connection:
             text: str | None = connection.execute(query).scalar()
@@ -133,12 +138,12 @@ class RunReader:
     def runs(self, study: str = "") -> list[RunRow]:
         """Return all runs, or those of the study with this hash in its order."""
         if study:
-            return self._run_rows(in_study(_RUNS.where(PRESENT), study).order_by(StudyRunTable.position))
-        return self._run_rows(_RUNS.where(PRESENT).order_by(RunTable.id))
+            return self._rows(in_study(_RUNS.where(PRESENT), study).order_by(StudyRunTable.position), RunRow._make)
+        return self._rows(_RUNS.where(PRESENT).order_by(RunTable.id), RunRow._make)
 
     def deleted_runs(self) -> list[RunRow]:
         """Return the runs that can be restored, the last deleted first."""
-        return self._run_rows(_RUNS.where(~PRESENT).order_by(desc(RunTable.deleted), RunTable.id))
+        return self._rows(_RUNS.where(~PRESENT).order_by(desc(RunTable.deleted), RunTable.id), RunRow._make)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[RunRow]:
         """Return a model's latest sparse runs that are not superseded, one for each configuration, plan and budget."""
@@ -149,11 +154,7 @@ class RunReader:
             .where(sparse)
             .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
         )
-        return self._run_rows(_RUNS.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit))
-
-    def _run_rows(self, query: Query) -> list[RunRow]:
-        with self._reading() as connection:
-            return [RunRow._make(row) for row in connection.execute(query)]
+        return self._rows(_RUNS.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit), RunRow._make)
 
     def run_labels(self, study: str) -> list[RunLabel]:
         """Return the labels of the runs of the study with this hash, in its order; empty if none were stored."""
@@ -164,8 +165,7 @@ class RunReader:
             .where(StudyTable.hash == study, PRESENT)
             .order_by(StudyLabelTable.id)
         )
-        with self._reading() as connection:
-            return [RunLabel._make(row) for row in connection.execute(query)]
+        return self._rows(query, RunLabel._make)
 
     def has_samples(self, study: str) -> bool:
         """Return whether single documents' scores are stored of any run of the study with this hash."""
@@ -242,8 +242,7 @@ class RunReader:
             .group_by(StudyTable.id)
             .order_by(desc(StudyTable.saved), desc(StudyTable.id))
         )
-        with self._reading() as connection:
-            return [StudyRow._make(row) for row in connection.execute(query)]
+        return self._rows(query, StudyRow._make)
 
     def study_spec(self, study: str) -> StudySpec | None:
         return self._parsed(select(StudyTable.spec).where(StudyTable.hash == study), StudySpec)

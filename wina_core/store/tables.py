@@ -433,32 +433,17 @@ class UnfinishedJobTable(StoreTable):
     submitted: Mapped[float]
 
 
-# ---- imported files and their points ---------------------------------------------------------------------------------
-
-
 class ImportedFileTable(StoreTable):
-    """A file of another tool; columns as `records.imports.ImportedFile` says."""
+    """A file of another tool with its points."""
 
     __tablename__ = "imported_files"
     id: Mapped[int] = mapped_column(primary_key=True)
     model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
     """The workbench's model that the user named."""
-    file: Mapped[str]
     digest: Mapped[str] = mapped_column(unique=True)
-    tool: Mapped[str]
-    version: Mapped[str]
-    measured: Mapped[float | None]
+    content: Mapped[str]
+    """JSON of `records.imports.ImportedFile`."""
     imported: Mapped[float]
-
-
-class ImportedPointTable(StoreTable):
-    """A configuration in an imported file."""
-
-    __tablename__ = "imported_points"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    file_id: Mapped[int] = mapped_column(ForeignKey("imported_files.id", ondelete="CASCADE"), index=True)
-    point: Mapped[str]
-    """JSON of `records.imports.ImportedPoint`."""
 
 
 # ---- membership in a list: databases bound the number of values in a statement ---------------------------------------

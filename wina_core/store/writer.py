@@ -52,7 +52,6 @@ from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
     ImportedFileTable,
-    ImportedPointTable,
     LatencyTable,
     LayerStatTable,
     MeasureTable,
@@ -359,11 +358,8 @@ class Writer(Reader):
         """Store another tool's file, matched to a model, and return its id. Raises WinaError if it is stored."""
         self.check_new_import(file)
         with self._writing() as connection:
-            row = file.model_dump(exclude={"points"}) | {"model_id": _model_id(connection, model)}
-            file_id = _insert(connection, ImportedFileTable, row | {"imported": time.time()})
-            points = [{"file_id": file_id, "point": point.model_dump_json()} for point in file.points]
-            connection.execute(insert(ImportedPointTable), points)
-            return file_id
+            row = {"model_id": _model_id(connection, model), "digest": file.digest, "content": file.model_dump_json()}
+            return _insert(connection, ImportedFileTable, row | {"imported": time.time()})
 
     def remove_imports(self, ids: Collection[int]) -> None:
         """Remove imported files with their points. Raises WinaError, and removes none, for an unknown id."""
@@ -372,7 +368,6 @@ class Writer(Reader):
             for unknown in set(ids) - stored_ids:
                 stored = f"stored ones: {', '.join(map(str, sorted(stored_ids)))}" if stored_ids else "none is stored"
                 raise WinaError(f"There is no import number {unknown}; {stored}.")
-            # Their points go with them, by foreign keys.
             connection.execute(delete(ImportedFileTable).where(ImportedFileTable.id.in_(ids)))
 
     # ---- inside --------------------------------------------------------------------------------------------------

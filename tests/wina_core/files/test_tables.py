@@ -7,8 +7,6 @@ import json
 import math
 import os
 import re
-import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -107,14 +105,6 @@ def test_parquet_keeps_the_types_of_all_batches_and_every_digit(
     assert math.isnan(parquet.read_table(tmp_path / "nan.parquet")["float"][0].as_py())
 
 
-def test_an_empty_table_still_has_its_header(tmp_path: Path) -> None:
-    write_table(("a", "b"), [], tmp_path / "empty.parquet")
-    assert parquet.read_table(tmp_path / "empty.parquet").column_names == ["a", "b"]
-    for suffix in (".csv", ".md", ".tex"):
-        write_table(("a", "b"), [], tmp_path / f"empty{suffix}")
-        assert "a" in (tmp_path / f"empty{suffix}").read_text()
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -189,33 +179,7 @@ def test_a_latex_table_has_the_same_cells_whatever_they_hold(names: list[str], t
         assert not set("\\%$#{}~^") & set(plain)
 
 
-# ---- more rows than memory -------------------------------------------------------------------------------------
-
-
-class ManyRows:
-    """Rows that are made one by one."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[tuple[object, ...]]:
-        return ((f"name {number}", number, number / 7) for number in range(self.count))
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
-def test_rows_are_written_batch_by_batch(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wina_core.files.tables.BATCH", 100)
-    write_table(("a", "b", "c"), ManyRows(1), tmp_path / f"warm{suffix}")
-    tracemalloc.start()
-    try:
-        write_table(("a", "b", "c"), ManyRows(20_000), tmp_path / f"many{suffix}")
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert most < 1_000_000, "all rows at once take more than 3 million bytes"
+# ---- full disks -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -236,3 +237,9 @@ def test_no_password_of_a_database_goes_to_the_queue(
     assert "sesame" not in (tmp_path / "environment").read_text()
     assert os.environ["PGPASSWORD"] == "sesame"
     assert all(path.stat().st_mode & 0o077 == 0 for path in (array.folder, *array.folder.glob("*.pkl")))
+
+
+def test_no_ordinary_command_loads_submitit() -> None:
+    code = "import sys, wina_core.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"submitit", "cloudpickle", "ray", "psycopg"} & set(loaded)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, Series, draw, program, render
+from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, Series, program, render
 
 STYLE = FigureStyle(5.0, 3.0)
 LINES = LinePanel(
@@ -62,20 +62,6 @@ def test_the_pdf_is_one_page_of_the_chosen_size_with_its_fonts() -> None:
     assert [float(side) for side in box.groups()] == pytest.approx([5 * 72, 3 * 72], abs=1)
     assert b"/FontFile" in content
     assert b"/Subtype /Image" not in content
-
-
-@pytest.mark.parametrize("name", ["name {}", "a name that is so long that the legend must be below the panels {}"])
-def test_the_legend_names_each_line_once_and_is_within_the_figure(name: str) -> None:
-    many = tuple(replace(LINES.series[0], name=name.format(number)) for number in range(8))
-    canvas = draw((replace(LINES, series=many),) * 2, STYLE)
-    canvas.draw_without_rendering()
-    (legend,) = canvas.legends
-    assert len(legend.get_texts()) == 9
-    box = legend.get_window_extent()
-    assert canvas.bbox.x0 <= box.x0 < box.x1 <= canvas.bbox.x1 + 1
-    assert canvas.bbox.y0 <= box.y0 < box.y1 <= canvas.bbox.y1 + 1
-    assert min(axes.get_position().height for axes in canvas.axes) > 0.25
-    assert min(axes.get_position().width for axes in canvas.axes) > 0.15
 
 
 # ---- programs --------------------------------------------------------------------------------------------------

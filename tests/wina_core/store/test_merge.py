@@ -225,26 +225,6 @@ def test_nothing_that_is_here_is_replaced(filled: Path, tmp_path: Path) -> None:
     assert results(filled) == before
 
 
-def test_a_run_that_was_done_there_names_who_computed_it(tmp_path: Path) -> None:
-    local, remote = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
-    for file in (local, remote):
-        with Store(file) as store:
-            store.save_study(study(), RUNS[:1])
-            if file == remote:
-                store.begin_run(HASHES[0], ENVIRONMENT)
-                for name in EVALUATION.units:
-                    store.record_unit(unit(RUNS[0], name))
-    with closing(sqlite3.connect(remote)) as connection, connection:
-        connection.execute("UPDATE runs SET user = 'anna', host = 'gpu', chosen_rotation = 'auto: free'")
-    with closing(sqlite3.connect(local)) as connection, connection:
-        connection.execute("UPDATE runs SET status = 'interrupted', user = 'ben', host = 'laptop'")
-    merge(remote, local)
-    with closing(sqlite3.connect(local)) as connection:
-        columns = "status, user, host, chosen_rotation, environment_id IS NOT NULL"
-        row = connection.execute(f"SELECT {columns} FROM runs").fetchone()
-    assert row == ("done", "anna", "gpu", "auto: free", 1)
-
-
 def test_a_newer_measurement_takes_the_place_of_an_older_one_where_that_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

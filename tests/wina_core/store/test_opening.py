@@ -1,6 +1,5 @@
 """Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
 
-import errno
 import os
 import re
 import shutil
@@ -72,8 +71,9 @@ def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (upgrade.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == upgrade.HEAD
 
 
-ROTATIONS_0019 = """
+SCHEMA_0019 = """
 DROP TABLE rotations;
+DROP TABLE imported_files;
 CREATE TABLE rotations (
     id INTEGER NOT NULL, model_id INTEGER NOT NULL, hash TEXT NOT NULL, label TEXT NOT NULL, spec TEXT NOT NULL,
     logits_deviation DOUBLE, shortcut_parameters INTEGER NOT NULL, seconds DOUBLE NOT NULL, exported_to TEXT,
@@ -81,6 +81,19 @@ CREATE TABLE rotations (
     CONSTRAINT uq_rotations_model_id_hash UNIQUE (model_id, hash),
     CONSTRAINT fk_rotations_model_id FOREIGN KEY(model_id) REFERENCES models (id)
 );
+CREATE TABLE imported_files (
+    id INTEGER NOT NULL, model_id INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL, tool TEXT NOT NULL,
+    version TEXT NOT NULL, measured DOUBLE, imported DOUBLE NOT NULL, CONSTRAINT pk_imported_files PRIMARY KEY (id),
+    CONSTRAINT fk_imported_files_model_id FOREIGN KEY(model_id) REFERENCES models (id),
+    CONSTRAINT uq_imported_files_digest UNIQUE (digest)
+);
+CREATE TABLE imported_points (
+    id INTEGER NOT NULL, file_id INTEGER NOT NULL, point TEXT NOT NULL, CONSTRAINT pk_imported_points PRIMARY KEY (id),
+    CONSTRAINT fk_imported_points_file_id FOREIGN KEY(file_id) REFERENCES imported_files (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_imported_points_file_id ON imported_points (file_id);
+INSERT INTO imported_files VALUES (1, 1, 'a.csv', 'd', 'table', '', NULL, 1.0);
+INSERT INTO imported_points VALUES (1, 1, '{"name": "Q4", "metrics": {"kl": {"value": 0.5}}}');
 INSERT INTO rotations VALUES (1, 1, 'h', 'l', '{}', 0.1, 0, 1.0, NULL, 1.0, NULL);
 INSERT INTO layer_stats (rotation_id, layer, projection, metric, value) VALUES (1, 0, 'q', 'm', 0.5);
 UPDATE wina_schema_version SET version_num = '0019'
@@ -91,10 +104,12 @@ def test_a_database_of_the_oldest_schema_gets_the_tables_of_a_fresh_one(tmp_path
     older, fresh = tmp_path / "older.sqlite", tmp_path / "fresh.sqlite"
     for file in (older, fresh):
         _fill(file)
-    _change(older, ROTATIONS_0019)
+    _change(older, SCHEMA_0019)
     with Store(older) as store:
         assert len(store.metric_rows()) == 1
         assert store.rotations(MODEL) == []
+        (imported,) = store.imports()
+        assert (imported.content.file, imported.content.points[0].metrics["kl"].value) == ("a.csv", 0.5)
     assert table_definitions(older) == table_definitions(fresh)
 
 
@@ -293,26 +308,6 @@ def test_a_database_in_a_read_only_folder_is_read_and_a_new_one_refused(nobody: 
         os.seteuid(65534)
     with pytest.raises(WinaError, match=refusal):
         Store(nobody / "new.sqlite")
-
-
-def _no_space(_url: object) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_database_on_a_full_disk_is_read_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite keeps the last writes in a log while the database is in use."""
-    file = tmp_path / "results.sqlite"
-    _fill(file)
-    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
-    with closing(sqlite3.connect(file)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT count(*) FROM runs").fetchone()
-        with Store(file) as store:
-            assert len(store.metric_rows()) == 1
-            assert "is full or failing" in store.problem
-        other.execute("ROLLBACK")
-    with pytest.raises(WinaError, match="is full or failing"):
-        Store(tmp_path / "new.sqlite")
 
 
 def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:

@@ -92,32 +92,27 @@ def check_model(file: ImportedFile, model: str, summary: ModelSummary | ModelFac
 
     Without a summary nothing is compared.
     """
+    if summary is None:
+        return
     for point in file.points:
-        reason = _architecture(point, summary) or _parameters(point, summary)
-        if reason:
+        if reason := _architecture(point, summary) or _parameters(point, summary):
             raise WinaError(
                 f'{file.file} is not about the model "{model}": {reason}; choose the model that it was measured on.'
             )
 
 
-def _architecture(point: ImportedPoint, summary: ModelSummary | ModelFacts | None) -> str:
-    if summary is None or not point.architecture:
-        return ""
+def _architecture(point: ImportedPoint, summary: ModelSummary | ModelFacts) -> str:
     names = _GGUF.get(summary.family, (summary.family,))
-    return (
-        ""
-        if point.architecture in names
-        else f'{point.name} has the architecture "{point.architecture}", not "{names[0]}"'
-    )
-
-
-def _parameters(point: ImportedPoint, summary: ModelSummary | ModelFacts | None) -> str:
-    if summary is None or point.parameters is None:
+    if not point.architecture or point.architecture in names:
         return ""
+    return f'{point.name} has the architecture "{point.architecture}", not "{names[0]}"'
+
+
+def _parameters(point: ImportedPoint, summary: ModelSummary | ModelFacts) -> str:
     # Tools differ in whether they count a head apart from the embedding to which it is tied.
     head = summary.vocabulary * summary.hidden_size
     counts = [summary.parameters, summary.parameters + head if summary.tied_embeddings else summary.parameters - head]
-    if any(abs(point.parameters - count) <= _TOLERANCE * count for count in counts):
+    if point.parameters is None or any(abs(point.parameters - count) <= _TOLERANCE * count for count in counts):
         return ""
     return f"{point.name} has {point.parameters:,.0f} weights, not {summary.parameters:,}"
 
