@@ -70,17 +70,15 @@ def measure_fidelity(
 
         def logits(row: Tensor, lane: Gates | None) -> Tensor:
             reporter.check()
-            with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
-                logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
-            return logits_of_row[scored]
+            with arrivals[lane]():
+                return row_logits(loaded, row)[scored]
 
         sums = _Sums()
         for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
             row = ids.to(loaded.device)
-            with torch.no_grad():
-                dense = logits(row, None)
-                following = row[scored.start + 1 : scored.stop + 1]
-                sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
+            dense = logits(row, None)
+            following = row[scored.start + 1 : scored.stop + 1]
+            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
             report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
         return sums.records(text_bytes)
 
@@ -106,6 +104,13 @@ def carry_fidelity(
         shared.carry_text(loaded.view, rows, batches.size(rows.shape[1]), lanes, reporter)
 
     with_batches(batch_size, loaded, FIDELITY, reporter, carry)
+
+
+def row_logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
+    """Return logits, [sequence, vocabulary], of a row of ids in the model's dtype."""
+    with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
+        logits: Tensor = loaded.model(tokens[None].to(loaded.device), use_cache=False).logits[0]
+    return logits
 
 
 def check_window(loaded: LoadedModel, text: TextSpec) -> None:

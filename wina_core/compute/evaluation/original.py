@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from wina_core.compute.evaluation.fidelity import scored_positions, text_record
+from wina_core.compute.evaluation.fidelity import row_logits, scored_positions, text_record
 from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, report_scored, with_batches
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.reporter import Reporter
@@ -72,9 +71,9 @@ def make_reference(
 
         def logits(row: int) -> Tensor:
             reporter.check()
-            row_logits = _logits(loaded, tokens[row])
+            logits_of_row = row_logits(loaded, tokens[row])
             report_scored(loaded.view, tokens, row + 1, "log-probabilities", reporter)
-            return row_logits
+            return logits_of_row
 
         with shared.arriving(tokens.split(size), None):
             write_reference(path, tokens, loaded.view.head.out_features, logits)
@@ -121,7 +120,7 @@ def measure_original(
             for row, ids in enumerate(tokens):
                 reporter.check()
                 following = slice(positions.start + 1, positions.stop + 1)
-                rows.add(_logits(loaded, ids)[positions], reference.codes(row)[positions], ids[following])
+                rows.add(row_logits(loaded, ids)[positions], reference.codes(row)[positions], ids[following])
                 rows.likelihoods_original.append(reference.likelihoods[row][positions].astype(np.float64))
                 report_scored(loaded.view, tokens, row + 1, f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}", reporter)
         return rows
@@ -135,13 +134,6 @@ def measure_original(
 
 def _hash_of(text: str, scored: Scored) -> str:
     return hashlib.sha256(f"{text} {scored}".encode()).hexdigest()[:16]
-
-
-def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
-    """Return logits, [sequence, vocabulary], of a row in the model's dtype."""
-    with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
-        logits: Tensor = loaded.model(tokens[None].to(loaded.device), use_cache=False).logits[0]
-    return logits
 
 
 @dataclass
