@@ -14,7 +14,7 @@ pytest.importorskip("triton", reason="Triton ships for Linux alone")
 if INTERPRETED:
     pytest.skip("what is interpreted is not compiled", allow_module_level=True)
 
-from wina_kernels.gpu.compiling import TARGETS, Build, builds
+from tests.wina_kernels.gpu_builds import TARGETS, Build, builds
 
 TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
 FIRST = {turn[0].name.partition(",")[0]: turn for turn in reversed(TURNS)}

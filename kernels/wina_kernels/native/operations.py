@@ -135,51 +135,43 @@ def gate_rows(
     return out, kept_counts
 
 
-class PreparedWeight:
-    """W^T [n, m] in any format, and the scale of its inputs' scores, float32 [n], None for ones."""
-
-    counts: Tensor | None = None
-    """None, because each product returns the number of kept inputs."""
-
-    def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
-        self._gated = _Gated(weight_t, scale)
-
-    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
-        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, but of at least
-        the `fewest` highest of each row, and their number."""
-        return self._gated(x, threshold, fewest)[:2]
-
-    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
-        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        return self._gated(x, keep=keep)[:2]
-
-
 class PreparedPlanes:
-    """W^T [n, m] in planes, and the scale of its inputs' scores; products report how many planes were read."""
-
-    def __init__(self, weight_t: PlaneWeight, scale: Tensor | None) -> None:
-        self._gated = _Gated(weight_t, scale)
-
-    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> Product:
-        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold, but with at least the
-        `fewest` highest of each row; a negative threshold alone reads every plane."""
-        return self._gated(x, threshold, fewest)
-
-    def top_k(self, x: Tensor, keep: int) -> Product:
-        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        return self._gated(x, keep=keep)
-
-
-class _Gated:
-    """The native product of a weight with the kept inputs of x."""
+    """W^T [n, m] in planes or any other format, and the scale of its inputs' scores, float32 [n], None for ones."""
 
     def __init__(self, weight_t: WeightT | PlaneWeight, scale: Tensor | None) -> None:
         self._stored = StoredWeight(weight_t)
         self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
         self._scale = None if scale is None else scale.detach().contiguous()
 
-    def __call__(self, x: Tensor, threshold: float = -1.0, keep: int = 0) -> Product:
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> Product:
+        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold, but with at least the
+        `fewest` highest of each row; a negative threshold alone reads every plane."""
+        return self._multiply(x, threshold, fewest)
+
+    def top_k(self, x: Tensor, keep: int) -> Product:
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
+        return self._multiply(x, -1.0, keep)
+
+    def _multiply(self, x: Tensor, threshold: float, keep: int) -> Product:
         n = self._stored.inputs
         if x.shape[-1] != n or self._dtype not in (None, x.dtype):
             raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {n} inputs in {self._dtype or 'any dtype'}.")
         return multiply(x, self._stored, self._scale, threshold, keep)
+
+
+class PreparedWeight:
+    """The same of a weight without planes: products are (y, kept)."""
+
+    counts: Tensor | None = None
+    """None, because each product returns the number of kept inputs."""
+
+    def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
+        self._step = PreparedPlanes(weight_t, scale)
+
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
+        """See `PreparedPlanes.above`."""
+        return self._step.above(x, threshold, fewest)[:2]
+
+    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
+        """See `PreparedPlanes.top_k`."""
+        return self._step.top_k(x, keep)[:2]

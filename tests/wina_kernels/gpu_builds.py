@@ -9,7 +9,6 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
-
 from wina_kernels.gpu import shares, steps
 from wina_kernels.gpu.products import TOP_K_BLOCK, TOP_K_WARPS, masked_linear_kernel, sparse_linear_kernel, top_k_kernel
 from wina_kernels.gpu.tiles import MOST_STEP_SHARES, TILES, Tile
