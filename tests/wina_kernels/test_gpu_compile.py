@@ -4,7 +4,7 @@ The targets take turns, one for each kernel.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Build:
     name: str
     kernel: Any
     arguments: Mapping[str, Any]
-    """In the kernel's order: a type such as "*bf16" or "i32", a tuple of types, or the value of a constant."""
+    """In the kernel's order: a type such as "*bf16" or "i32", or the value of a constant."""
     warps: int
 
     def compiled(self, target: GPUTarget) -> CompiledKernel:
@@ -62,7 +62,7 @@ def builds() -> list[Build]:
                 found += [_sparse_linear(bits, rows, tile), _masked_linear(bits, rows, tile)]
     for bits in TILES:
         tile = TILES[bits][1][0]
-        found.append(_sparse_linear(bits, 1, tile, parts=3, note="fused, without scale or zero", scaled=False))
+        found.append(_sparse_linear(bits, 1, tile, note="without scale or zero", scaled=False))
     for bits in (8, 4):
         found.append(_sparse_linear(bits, 1, TILES[bits][1][0], uniform=False, note="groups across blocks"))
     found.append(_sparse_linear(16, 1, TILES[16][1][0], weight="*fp16", note="float16"))
@@ -80,7 +80,6 @@ def _sparse_linear(
     bits: int,
     rows: int,
     tile: Tile,
-    parts: int = 1,
     note: str = "",
     scaled: bool = True,
     counting: bool = False,
@@ -88,9 +87,9 @@ def _sparse_linear(
 ) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32",
-        "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
-        "thresholds": ("fp32",) * parts, "counts": "*i64" if counting else None, "out": "*fp32",
-        "inputs_in_all": "i32", "outputs_in_all": "i32", "ends": ("i32",) * parts,
+        "column_scale": "*fp32" if scaled else None,
+        "threshold": "fp32", "counts": "*i64" if counting else None, "out": "*fp32",
+        "inputs_in_all": "i32", "outputs_in_all": "i32",
     }  # fmt: skip
     arguments |= _weight(bits, rows, tile, zero=scaled, **others)
     return Build(_named("sparse_linear", bits, rows, tile, note), sparse_linear_kernel, arguments, tile.warps)
@@ -99,7 +98,7 @@ def _sparse_linear(
 def _masked_linear(bits: int, rows: int, tile: Tile) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32", "mask": "*u8", "out": "*fp32",
-        "inputs_in_all": "i32", "outputs_in_all": "i32", "ends": ("i32",),
+        "inputs_in_all": "i32", "outputs_in_all": "i32",
     }  # fmt: skip
     arguments |= _weight(bits, rows, tile, zero=True)
     return Build(_named("masked_linear", bits, rows, tile), masked_linear_kernel, arguments, tile.warps)
@@ -121,8 +120,7 @@ def _weight(
 def _top_k(scaled: bool, counting: bool = False, floor: bool = False) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32",
-        "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
-        "keeps": ("i32",), "limit": "i32" if floor else None,
+        "column_scale": "*fp32" if scaled else None, "keep": "i32", "limit": "i32" if floor else None,
         "mask": "*u8", "counts": "*i64" if counting else None,
         "inputs_in_all": "i32", "BLOCK": TOP_K_BLOCK,
     }  # fmt: skip
@@ -172,15 +170,11 @@ def _named(kernel: str, bits: int, rows: int, tile: Tile, note: str = "") -> str
 
 
 def _is_type(value: Any) -> bool:
-    return isinstance(value, (str, tuple))
+    return isinstance(value, str)
 
 
-def _aligned(signature: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
-    for index, kind in enumerate(signature.values()):
-        if isinstance(kind, tuple):
-            yield from ((index, at) for at, inner in enumerate(kind) if inner == "i32")
-        elif kind == "i32" or kind.startswith("*"):
-            yield (index,)
+def _aligned(signature: Mapping[str, str]) -> list[tuple[int]]:
+    return [(index,) for index, kind in enumerate(signature.values()) if kind == "i32" or kind.startswith("*")]
 
 
 TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
