@@ -88,11 +88,7 @@ def refresh(database: str) -> None:
                 continue
             metrics = metrics_of(file.stem)
             rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in metrics]
-            with file.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerow(COLUMNS)
-                writer.writerows([getattr(row, column) for column in COLUMNS] for row in rows)
-
+            _write(file, COLUMNS, ([getattr(row, column) for column in COLUMNS] for row in rows))
     _refresh_costs()
 
 
@@ -111,16 +107,19 @@ def _refresh_costs() -> None:
     from wina_core.specs import MethodSpec, ModelSource
     from wina_core.specs.plans import UniformSparsity
 
-    with (NUMBERS / "cost.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("model", "rotation", "target_sparsity", "gated_flops_saving", "net_flops_saving"))
-        for config in sorted((ROOT / "resources" / "paper" / "configs").iterdir()):
-            source, method = ModelSource(location=str(config)), MethodSpec(name="wina", masks="shared")
-            job = CostJob(model=source, method=method, plan=UniformSparsity(sparsity=0.65))
-            gated = [row for row in count_costs(job, NullReporter()).rows if row.rotation != "dense"]
-            writer.writerows(
-                (config.name, row.rotation, 0.65, row.gated_flops_saving, row.net_flops_saving) for row in gated
-            )
+    lines: list[tuple[object, ...]] = []
+    for config in sorted((ROOT / "resources" / "paper" / "configs").iterdir()):
+        source, method = ModelSource(location=str(config)), MethodSpec(name="wina", masks="shared")
+        job = CostJob(model=source, method=method, plan=UniformSparsity(sparsity=0.65))
+        gated = [row for row in count_costs(job, NullReporter()).rows if row.rotation != "dense"]
+        lines += [(config.name, row.rotation, 0.65, row.gated_flops_saving, row.net_flops_saving) for row in gated]
+    columns = ("model", "rotation", "target_sparsity", "gated_flops_saving", "net_flops_saving")
+    _write(NUMBERS / "cost.csv", columns, lines)
+
+
+def _write(file: Path, columns: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([columns, *lines])
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

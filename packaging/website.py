@@ -6,7 +6,6 @@
 A broken link, a page that the navigation lacks, or an unreadable docstring ends it with an error.
 """
 
-import ast
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import click
 import typer
 from typer.cli import get_docs_for_click
 
+import wina_core
 from wina_core.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
         for folder in _BESIDE:
             text = text.replace(f"(../{folder}/", f"({folder}/")
         texts[file.name] = text
-    entries = "\n\n".join(f"::: wina_core.{name}" for name in public_names())
+    entries = "\n\n".join(f"::: wina_core.{name}" for name in wina_core.__all__ if name != "__version__")
     reference = f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"
     return {**texts, REFERENCE: reference, COMMANDS: command_reference()}
 
@@ -46,19 +46,6 @@ def command_reference() -> str:
     """Return the help of every command."""
     wina = typer.main.get_command(app)
     return get_docs_for_click(obj=wina, ctx=click.Context(wina, info_name="wina"), name="wina")
-
-
-def public_names() -> list[str]:
-    """Return the names of the public API, read from the source without an import."""
-    tree = ast.parse((ROOT / "wina_core" / "__init__.py").read_text(encoding="utf-8"))
-    values = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    return [name for name in ast.literal_eval(values["_MODULES"]) if not name.startswith("_")]
 
 
 def main() -> int:

@@ -152,28 +152,21 @@ def run_part(
     if seconds <= 0:
         return {}, "no time was left"
     copy = earlier.get("device", {}).get("copy_gb_per_second")
+    longest = min(seconds + _START, at_most)
     with tempfile.TemporaryDirectory() as folder:
-        file, errors = Path(folder) / "part.json", Path(folder) / "stderr"
-        arguments = [name, str(file), str(seconds), json.dumps(copy), json.dumps(toy)]
-        with errors.open("wb") as stderr:
-            process = subprocess.Popen([sys.executable, __file__, *arguments], stderr=stderr, env=_paths())
-            try:
-                longest = min(seconds + _START, at_most)
-                code, why = process.wait(timeout=None if math.isinf(longest) else longest), ""
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code, why = process.wait(), "it did not end in its time and was stopped; "
-            finally:
-                process.kill()  # if the benchmark is interrupted; one that has ended ignores it
-        measured = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        if code == 0:
-            return measured, ""
-        return measured, f"{why}exit code {code}\n{errors.read_text(encoding='utf-8', errors='replace')[-_TAIL:]}"
-
-
-def _paths() -> dict[str, str]:
-    # A part imports what this process imports, from the same folders.
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        file = Path(folder) / "part.json"
+        command = [sys.executable, __file__, name, str(file), str(seconds), json.dumps(copy), json.dumps(toy)]
+        # A part imports what this process imports, from the same folders.
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        why = ""
+        try:
+            timeout = None if math.isinf(longest) else longest
+            done = subprocess.run(command, stderr=subprocess.PIPE, env=paths, timeout=timeout)
+            if done.returncode:
+                why = f"exit code {done.returncode}\n{done.stderr.decode(errors='replace')[-_TAIL:]}"
+        except subprocess.TimeoutExpired:
+            why = "it did not end in its time and was stopped"
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}, why
 
 
 def main_of_part(arguments: Sequence[str]) -> None:

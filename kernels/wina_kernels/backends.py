@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
 from typing import Protocol, cast
 
 import torch
@@ -20,27 +19,13 @@ BACKENDS = ("reference", "native", "triton")
 class Backend(Protocol):
     """The operations of a backend, defined by `reference`."""
 
-    def sparse_linear(
-        self,
-        x: Tensor,
-        weight_t: WeightT,
-        scale: Tensor | None,
-        threshold: float | Sequence[float],
-        splits: Sequence[int] | None = None,
-    ) -> Tensor:
+    def sparse_linear(self, x: Tensor, weight_t: WeightT, scale: Tensor | None, threshold: float) -> Tensor:
         """See `reference.sparse_linear`."""
 
-    def top_k_linear(
-        self,
-        x: Tensor,
-        weight_t: WeightT,
-        scale: Tensor | None,
-        keep: int | Sequence[int],
-        splits: Sequence[int] | None = None,
-    ) -> Tensor:
+    def top_k_linear(self, x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int) -> Tensor:
         """See `reference.top_k_linear`."""
 
-    def masked_linear(self, x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
+    def masked_linear(self, x: Tensor, weight_t: WeightT, mask: Tensor) -> Tensor:
         """See `reference.masked_linear`."""
 
 

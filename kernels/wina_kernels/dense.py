@@ -4,8 +4,6 @@ bfloat16, in an order or with sums that PyTorch's library does not serve.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -31,19 +29,11 @@ def dense_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
     return functional.linear(x, weight, bias) if y is None else y
 
 
-def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
+def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor) -> Tensor:
     """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
     weight = (weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()).to(x.dtype)
-    masks = mask.unsqueeze(0) if splits is None else mask
-    weights = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
-    return torch.cat(
-        [
-            # Filled rather than multiplied by 0, so that a dropped NaN or infinity of x does not spread.
-            dense_product(x.masked_fill(part_mask.logical_not(), 0), part_weight.t())
-            for part_mask, part_weight in zip(masks, weights, strict=True)
-        ],
-        dim=-1,
-    )
+    # Filled rather than multiplied by 0, so that a dropped NaN or infinity of x does not spread.
+    return dense_product(x.masked_fill(mask.logical_not(), 0), weight.t())
 
 
 def multiply_rows(x: Tensor, weight_t: Tensor, bias: Tensor | None = None) -> Tensor | None:

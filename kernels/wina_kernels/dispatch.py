@@ -6,7 +6,7 @@ Gating alone is one pass: score, select, drop and count inputs without a mask in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -26,49 +26,43 @@ _STEP = 0.05
 
 
 def sparse_linear(
-    x: Tensor,
-    weight_t: WeightT,
-    scale: Tensor | None,
-    threshold: float | Sequence[float],
-    splits: Sequence[int] | None = None,
-    sparsity: float = 0.5,
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, threshold: float, sparsity: float = 0.5
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype; see `reference.sparse_linear`.
 
     `sparsity`, the fraction that will probably be dropped, selects the backend. Raises ValueError for arguments
     that do not fit together.
     """
-    check_product(x, weight_t, splits)
-    check_scale(x, scale, splits)
-    check_thresholds(threshold, splits)
+    check_product(x, weight_t)
+    check_scale(x, scale)
+    if math.isnan(threshold) or threshold < 0:
+        raise ValueError(f"threshold is {threshold}; it must be 0 or more, for scores are never negative.")
     way = chosen(x, weight_t, sparsity)
     if way is None:
-        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
-    return way.sparse_linear(x, weight_t, scale, threshold, splits)
+        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold))
+    return way.sparse_linear(x, weight_t, scale, threshold)
 
 
-def top_k_linear(
-    x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
-) -> Tensor:
+def top_k_linear(x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int) -> Tensor:
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i; see `reference.top_k_linear`."""
-    check_product(x, weight_t, splits)
-    check_scale(x, scale, splits)
-    check_keep(x, keep, splits)
-    mean_keep = keep if isinstance(keep, int) else sum(keep) / len(keep)
-    way = chosen(x, weight_t, 1 - mean_keep / x.shape[-1])
+    check_product(x, weight_t)
+    check_scale(x, scale)
+    check_keep(x, keep)
+    way = chosen(x, weight_t, 1 - keep / x.shape[-1])
     if way is None:
-        return masked_dense(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
-    return way.top_k_linear(x, weight_t, scale, keep, splits)
+        return masked_dense(x, weight_t, top_k_masks(x, scale, keep))
+    return way.top_k_linear(x, weight_t, scale, keep)
 
 
-def masked_linear(
-    x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None, sparsity: float = 0.5
-) -> Tensor:
+def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, sparsity: float = 0.5) -> Tensor:
     """Return y [..., m] of the inputs where `mask` is True; see `reference.masked_linear` and `sparse_linear`."""
-    check_product(x, weight_t, splits)
-    check_mask(x, mask, splits)
+    check_product(x, weight_t)
+    if mask.shape != x.shape or mask.dtype != torch.bool:
+        raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {list(x.shape)}.")
+    if mask.device != x.device:
+        raise ValueError(f"x is on {x.device} and mask on {mask.device}; move one to the other.")
     way = chosen(x, weight_t, sparsity)
-    return masked_dense(x, weight_t, mask, splits) if way is None else way.masked_linear(x, weight_t, mask, splits)
+    return masked_dense(x, weight_t, mask) if way is None else way.masked_linear(x, weight_t, mask)
 
 
 def prepared(weight_t: WeightT, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
@@ -128,7 +122,7 @@ def gate_above(
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return (m * x, kept) with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index first
     among equals. Raises ValueError unless `keep` is from 1 to n."""
-    check_keep(x, keep, None)
+    check_keep(x, keep)
     if not _is_native(x, scale):
         return _by_mask(x, top_k_mask(scores(x, scale), keep), dense)
     return gate_rows(x, scale, -1.0, keep, dense)
@@ -146,8 +140,8 @@ def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Ten
     return x * mask.view(torch.uint8).to(x.dtype), mask.sum(-1, dtype=torch.int32)
 
 
-def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) -> None:
-    """Check that x [..., n] and W^T [n, m] fit, and that the parts are the m outputs."""
+def check_product(x: Tensor, weight_t: WeightT) -> None:
+    """Check that x [..., n] and W^T [n, m] fit."""
     n, m = weight_t.shape
     if x.dtype not in FLOATS:
         raise ValueError(f"x is {_name(x.dtype)}; the kernels take float32, bfloat16 and float16.")
@@ -155,10 +149,6 @@ def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) ->
         raise ValueError(f"x {list(x.shape)} has not the {n} inputs of weight_t [{n}, {m}], which is W transposed.")
     if x.device != weight_t.device:
         raise ValueError(f"x is on {x.device} and the weight on {weight_t.device}; move one to the other.")
-    if splits is not None and (sum(splits) != m or min(splits, default=0) < 1):
-        raise ValueError(
-            f"splits {list(splits)} are not the parts of {m} outputs; they must be positive and sum to it."
-        )
     for run in weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,):
         if isinstance(run, QuantizedWeight):
             _check_quantized(run)
@@ -170,47 +160,21 @@ def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) ->
             raise ValueError("The rows of weight_t are not contiguous; pass W.t().contiguous(), [inputs, outputs].")
 
 
-def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -> None:
-    """Check that scale is float32 [n], or [parts, n] with `splits`, on the device of x."""
+def check_scale(x: Tensor, scale: Tensor | None) -> None:
+    """Check that scale is float32 [n], on the device of x."""
     if scale is None:
         return
-    shapes = [[x.shape[-1]], *([[len(splits), x.shape[-1]]] if splits else [])]
-    if list(scale.shape) not in shapes or scale.dtype != torch.float32:
-        allowed_shapes = " or ".join(map(str, shapes))
-        raise ValueError(f"scale is {_name(scale.dtype)} {list(scale.shape)}; it must be float32 {allowed_shapes}.")
+    n = x.shape[-1]
+    if list(scale.shape) != [n] or scale.dtype != torch.float32:
+        raise ValueError(f"scale is {_name(scale.dtype)} {list(scale.shape)}; it must be float32 [{n}].")
     if scale.device != x.device:
         raise ValueError(f"x is on {x.device} and scale on {scale.device}; move one to the other.")
 
 
-def check_thresholds(threshold: float | Sequence[float], splits: Sequence[int] | None) -> None:
-    """Check one threshold, or with `splits` one for each part; none negative or NaN."""
-    for value in _numbers(threshold, "thresholds", splits):
-        if math.isnan(value) or value < 0:
-            raise ValueError(f"A threshold is {value}; it must be 0 or more, for scores are never negative.")
-
-
-def check_keep(x: Tensor, keep: int | Sequence[int], splits: Sequence[int] | None) -> None:
-    """Check one number of inputs to keep, or with `splits` one for each part; each 1 to n."""
-    for value in _numbers(keep, "keep", splits):
-        if not 1 <= value <= x.shape[-1]:
-            raise ValueError(f"keep is {value}; it must be from 1 to the {x.shape[-1]} inputs.")
-
-
-def check_mask(x: Tensor, mask: Tensor, splits: Sequence[int] | None) -> None:
-    """Check that mask is bool [..., n], or [parts, ..., n] with `splits`, on the device of x."""
-    expected_shape = [*x.shape] if splits is None else [len(splits), *x.shape]
-    if list(mask.shape) != expected_shape or mask.dtype != torch.bool:
-        raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {expected_shape}.")
-    if mask.device != x.device:
-        raise ValueError(f"x is on {x.device} and mask on {mask.device}; move one to the other.")
-
-
-def _numbers(value: float | Sequence[float], name: str, splits: Sequence[int] | None) -> Sequence[float]:
-    if not isinstance(value, Sequence):
-        return (value,)
-    if splits is None or len(value) != len(splits):
-        raise ValueError(f"{name} has {len(value)} values for {len(splits or (0,))} parts; give one, or one a part.")
-    return value
+def check_keep(x: Tensor, keep: int) -> None:
+    """Check that the number of inputs to keep is from 1 to n."""
+    if not 1 <= keep <= x.shape[-1]:
+        raise ValueError(f"keep is {keep}; it must be from 1 to the {x.shape[-1]} inputs.")
 
 
 def _check_quantized(weight: QuantizedWeight) -> None:

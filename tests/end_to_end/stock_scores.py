@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from operator import itemgetter
@@ -64,12 +64,7 @@ def stored(
     return tuple(event.unit for event in events if isinstance(event, Partial))
 
 
-def records_of(units: Sequence[UnitRecord]) -> tuple[MetricRecord, ...]:
-    """Return the metrics of some units."""
-    return tuple(metric for unit in units for metric in unit.metrics)
-
-
-def as_stock(records: tuple[MetricRecord, ...]) -> Results:
+def as_stock(records: Iterable[MetricRecord]) -> Results:
     """Return our records in lm-eval's form."""
     results: Results = {}
     for record in records:
@@ -112,14 +107,6 @@ def result_file(output: Path) -> Mapping[str, Any]:
     """Return the one file of results that lm-eval wrote in a folder."""
     (file,) = output.rglob("results_*.json")
     return json.loads(file.read_text(encoding="utf-8"))
-
-
-def stock_scores(
-    model: Path, data: Path, tasks: Sequence[str], limit: int, batch_size: int, work: Path
-) -> tuple[Results, Answers]:
-    """Return what lm-eval's command line writes about each task, its data read from the folder `data`."""
-    run_stock(task_commands(model, data, tasks, limit, batch_size, work), work)
-    return read_tasks(tasks, work)
 
 
 def task_commands(
@@ -172,7 +159,7 @@ def our_scores(model: Path, data: Path, tasks: Sequence[str], limit: int, batch_
         task: [json.loads(document.response) for unit in units for document in unit.samples if document.task == task]
         for task in tasks
     }
-    return as_stock(records_of(units)), answers
+    return as_stock(metric for unit in units for metric in unit.metrics), answers
 
 
 def main() -> None:
@@ -187,7 +174,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         asked = given.model.resolve(), given.data.resolve(), given.tasks, given.limit, given.batch_size
         ours, our_answers = our_scores(*asked)
-        stock, stock_answers = stock_scores(*asked, Path(work))
+        run_stock(task_commands(*asked, Path(work)), Path(work))
+        stock, stock_answers = read_tasks(given.tasks, Path(work))
     for task, values in stock.items():
         for metric, value in values.items():
             mark = "" if ours[task].get(metric) == value else "   DIFFERS"

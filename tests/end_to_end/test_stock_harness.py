@@ -15,7 +15,6 @@ from tests.end_to_end.stock_scores import (
     numbers,
     our_scores,
     read_tasks,
-    records_of,
     result_file,
     run_stock,
     stored,
@@ -104,7 +103,7 @@ def ours_and_stock(
 
 def measured(spec: RunSpec, folder: Path, session: Session) -> Results:
     """Return the numbers of a run that is computed for real."""
-    return as_stock(records_of(stored(spec, session, consent(folder))))
+    return as_stock(metric for unit in stored(spec, session, consent(folder)) for metric in unit.metrics)
 
 
 def stock_numbers(models: dict[str, str], folder: Path, output: Path, further: list[list[str]]) -> dict[str, Results]:

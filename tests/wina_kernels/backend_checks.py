@@ -23,18 +23,14 @@ class Case:
     x: Tensor
     weight_t: WeightT
     scale: Tensor | None
-    splits: tuple[int, ...] | None
-    sparsities: tuple[float, ...]
-    """One for each part."""
-    one_for_all: bool
-    """Whether the parts share the first of them."""
+    sparsity: float
 
 
 @st.composite
 def cases(
     draw: st.DrawFn, device: str, most_inputs: int = 70, most_outputs: int = 300, others: tuple[str, ...] = ()
 ) -> Case:
-    """Any shape, dtype, format (`others` besides floats, "int8" and "int4"), stride, number of rows and parts, on
+    """Any shape, dtype, format (`others` besides floats, "int8" and "int4"), stride, number of rows, on
     `device`."""
     dtype = draw(st.sampled_from(FLOATS), label="dtype")
     n, m = draw(st.integers(1, most_inputs), label="inputs"), draw(st.integers(1, most_outputs), label="outputs")
@@ -46,15 +42,8 @@ def cases(
     group = draw(st.sampled_from([n, 7, 16, 32]), label="group")
     zero = draw(st.booleans(), label="zero")
     weight_t = weight(form, n, m, dtype, group, zero, gap, random, device)
-    cut = sorted(draw(st.lists(st.integers(1, max(1, m - 1)), max_size=2, unique=True), label="cuts")) if m > 1 else []
-    has_splits = draw(st.booleans(), label="splits")
-    splits = tuple(end - start for start, end in zip((0, *cut), (*cut, m), strict=True)) if has_splits else None
-    count = len(splits or (0,))
-    scale_shape = draw(st.sampled_from([None, (n,), *([(count, n)] if splits else [])]), label="scale")
-    scale = None if scale_shape is None else (torch.rand(scale_shape, generator=random) + 0.1).to(device)
-    dropped = st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])
-    sparsities = tuple(draw(dropped, label="sparsity") for _ in range(count))
-    return Case(x, weight_t, scale, splits, sparsities, draw(st.booleans(), label="one for all"))
+    scale = (torch.rand(n, generator=random) + 0.1).to(device) if draw(st.booleans(), label="scale") else None
+    return Case(x, weight_t, scale, draw(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]), label="sparsity"))
 
 
 def weight(
@@ -92,31 +81,29 @@ def weight(
 
 def check_sparse_linear(backend: Any, case: Case) -> None:
     """A threshold that is itself a score, 0, or above all."""
-    thresholds = [_threshold(case, index) for index in range(len(case.sparsities))]
-    threshold = thresholds[0] if case.one_for_all or case.splits is None else tuple(thresholds)
-    y = backend.sparse_linear(case.x, case.weight_t, case.scale, threshold, case.splits)
-    assert_product(y, case, reference.threshold_masks(case.x, case.scale, threshold, case.splits), _rounds(backend))
+    ascending = scores(case.x, case.scale).float().flatten().sort().values
+    threshold = 0.0
+    if len(ascending) and case.sparsity:
+        threshold = float(ascending[math.ceil(case.sparsity * len(ascending)) - 1])
+    y = backend.sparse_linear(case.x, case.weight_t, case.scale, threshold)
+    assert_product(y, case, reference.threshold_masks(case.x, case.scale, threshold), _rounds(backend))
 
 
 def check_top_k_linear(backend: Any, case: Case) -> None:
     """Few different values, so that there are ties, the more the fewer bits."""
-    n = case.x.shape[-1]
-    keeps = [max(1, round(n * (1 - sparsity))) for sparsity in case.sparsities]
-    keep = keeps[0] if case.one_for_all or case.splits is None else tuple(keeps)
+    keep = max(1, round(case.x.shape[-1] * (1 - case.sparsity)))
     scale = case.scale if case.scale is None else case.scale.mul(2).ceil()
-    tied = Case(case.x.mul(2).round(), case.weight_t, scale, case.splits, case.sparsities, case.one_for_all)
+    tied = Case(case.x.mul(2).round(), case.weight_t, scale, case.sparsity)
     if not tied.x.numel():
         return
-    y = backend.top_k_linear(tied.x, tied.weight_t, tied.scale, keep, tied.splits)
-    assert_product(y, tied, reference.top_k_masks(tied.x, tied.scale, keep, tied.splits), _rounds(backend))
+    y = backend.top_k_linear(tied.x, tied.weight_t, tied.scale, keep)
+    assert_product(y, tied, reference.top_k_masks(tied.x, tied.scale, keep), _rounds(backend))
 
 
 def check_masked_linear(backend: Any, case: Case) -> None:
-    """A random mask of each part's sparsity, all and nothing included."""
-    random = torch.Generator().manual_seed(0)
-    drawn = [torch.rand(case.x.shape, generator=random) >= sparsity for sparsity in case.sparsities]
-    mask = (drawn[0] if case.splits is None else torch.stack(drawn)).to(case.x.device)
-    y = backend.masked_linear(case.x, case.weight_t, mask, case.splits)
+    """A random mask of the sparsity, all and nothing included."""
+    mask = (torch.rand(case.x.shape, generator=torch.Generator().manual_seed(0)) >= case.sparsity).to(case.x.device)
+    y = backend.masked_linear(case.x, case.weight_t, mask)
     assert_product(y, case, mask, _rounds(backend))
 
 
@@ -125,9 +112,9 @@ def assert_product(y: Tensor, case: Case, mask: Tensor, rounds: bool = False) ->
 
     `rounds`: inputs of quantized weights may be rounded to 14 bits of the largest one beside them.
     """
-    exact = reference.masked_linear(case.x.double(), case.weight_t, mask, case.splits)
+    exact = reference.masked_linear(case.x.double(), case.weight_t, mask)
     sizes = (case.weight_t if isinstance(case.weight_t, Tensor) else case.weight_t.dequantize()).abs()
-    terms = reference.masked_linear(case.x.double().abs(), sizes, mask, case.splits)
+    terms = reference.masked_linear(case.x.double().abs(), sizes, mask)
     assert y.dtype == case.x.dtype
     assert y.shape == exact.shape
     rounding = torch.finfo(y.dtype).eps
@@ -138,7 +125,7 @@ def assert_product(y: Tensor, case: Case, mask: Tensor, rounds: bool = False) ->
     if rounds and not isinstance(case.weight_t, Tensor) and case.x.numel():
         ones = torch.ones_like(case.x, dtype=torch.float64)
         largest = case.x.double().abs().amax(-1, keepdim=True) / 2**13
-        allowed = allowed + largest * reference.masked_linear(ones, sizes, mask, case.splits)
+        allowed = allowed + largest * reference.masked_linear(ones, sizes, mask)
     error = (y.double() - exact).abs()
     assert bool((error <= allowed + 1e-7).all()), f"{error.max()} of {exact.abs().max()}"
 
@@ -190,14 +177,6 @@ def check_same_bits(backend: Any, device: str) -> None:
     runs = [backend.sparse_linear(x, weight_t, None, 0.5) for _ in range(3)]
     assert torch.equal(runs[0], runs[1])
     assert torch.equal(runs[0], runs[2])
-
-
-def _threshold(case: Case, index: int) -> float:
-    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[index]
-    ascending = scores(case.x, scale).float().flatten().sort().values
-    if not len(ascending) or case.sparsities[index] == 0:
-        return 0.0
-    return float(ascending[math.ceil(case.sparsities[index] * len(ascending)) - 1])
 
 
 def _strided(matrix: Tensor, gap: int, device: str) -> Tensor:

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -147,35 +145,6 @@ def test_a_part_in_a_process_of_its_own_leaves_what_it_measured_and_its_error(
     assert why.startswith("exit code 1")
     assert "OSError: no more" in why
     assert benchmark("gpu").run_part("device", -1.0, 0.0, True, {}) == ({}, "no time was left")
-
-
-@pytest.mark.nightly
-def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
-    benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("triton", reason="Triton ships for Linux alone")
-    gpu, started = benchmark("gpu"), []
-
-    class Started(subprocess.Popen):
-        """A process whose time is over once it has written something."""
-
-        def wait(self, timeout: float | None = None) -> int:
-            if timeout is None or self in started:
-                return super().wait(timeout)
-            started.append(self)
-            file = Path(self.args[3])
-            while not file.exists() and self.poll() is None:
-                time.sleep(0.01)
-            raise subprocess.TimeoutExpired(self.args, timeout)
-
-    monkeypatch.setattr(gpu.subprocess, "Popen", Started)
-    monkeypatch.syspath_prepend(tmp_path)
-    source = "import threading\ndef measure(*_):\n    yield {'n': 1}\n    threading.Event().wait()\n"
-    (tmp_path / "gpu_stuck.py").write_text(source, encoding="utf-8")
-    results, why = gpu.run_part("stuck", 100.0, 200.0, True, {})
-    assert results == {"n": 1}
-    assert why.startswith("it did not end in its time and was stopped; exit code")
-    assert started[0].poll() is not None
 
 
 def test_the_page_shows_the_launches_that_were_counted(benchmark: Callable[[str], Any], tmp_path: Path) -> None:

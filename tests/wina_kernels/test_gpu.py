@@ -68,12 +68,9 @@ def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int,
     dtype = torch.float32 if bits == 32 else torch.bfloat16
     n, m = 4 * tile.inputs + 11, 2 * tile.outputs + 9
     weight_t = weight(form, n, m, dtype, 16, True, 0, random, DEVICE)
-    splits = (tile.outputs + 3, m - tile.outputs - 3)
     x = torch.randn(rows, n, generator=random).to(dtype).to(DEVICE)
-    case = Case(x, weight_t, None, splits, (0.5, 0.5), True)
-    config = tiles.Config(tile, 4)
-    y = gpu.sparse_linear(x, weight_t, None, (0.5, 0.9), splits, config=config)
-    assert_product(y, case, reference.threshold_masks(x, None, (0.5, 0.9), splits))
+    y = gpu.sparse_linear(x, weight_t, None, 0.5, config=tiles.Config(tile, 4))
+    assert_product(y, Case(x, weight_t, None, 0.5), reference.threshold_masks(x, None, 0.5))
 
 
 @runs
@@ -132,7 +129,7 @@ def test_what_is_kept_is_counted_on_the_device(rows: int, number: int) -> None:
         y = gpu.sparse_linear(x, weight_t, scale, 0.4, config=config, counts=counts)
     assert torch.equal(y, gpu.sparse_linear(x, weight_t, scale, 0.4, config=config))
     assert counts.sum(0).tolist() == [2 * int(reference.threshold_masks(x, scale, 0.4).sum()), 2 * x.numel()]
-    with pytest.raises(ValueError, match=r"counts \[64, 2\] cannot be kept for 9 rows and splits None"):
+    with pytest.raises(ValueError, match=r"counts \[64, 2\] cannot be kept for 9 rows"):
         gpu.sparse_linear(torch.ones(9, 150, device=DEVICE), weight_t, scale, 0.4, counts=counts)
 
 

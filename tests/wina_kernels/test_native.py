@@ -90,22 +90,21 @@ def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
 def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> None:
     if not 0 < case.x.numel() <= 8 * case.x.shape[-1]:
         return
-    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[0]
-    one = Case(case.x, case.weight_t, scale, None, case.sparsities, True)
+    scale = case.scale
     prepared = PreparedWeight(case.weight_t, scale)
     threshold = float(scores(case.x, scale).float().flatten().median())
     mask = reference.threshold_masks(case.x, scale, threshold)
     y, kept_count = prepared.above(case.x, threshold)
     assert kept_count == int(mask.sum())
-    assert_product(y, one, mask, rounds=True)
+    assert_product(y, case, mask, rounds=True)
     keep = 1 + (case.x.shape[-1] - 1) // 2
     mask = threshold_mask(scores(case.x, scale), threshold, keep)
     y, kept_count = prepared.above(case.x, threshold, keep)
     assert kept_count == int(mask.sum())
-    assert_product(y, one, mask, rounds=True)
+    assert_product(y, case, mask, rounds=True)
     y, kept_count = prepared.top_k(case.x, keep)
     assert kept_count == keep * case.x.numel() // case.x.shape[-1]
-    assert_product(y, one, reference.top_k_masks(case.x, scale, keep), rounds=True)
+    assert_product(y, case, reference.top_k_masks(case.x, scale, keep), rounds=True)
 
 
 @pytest.mark.parametrize("x", [torch.zeros(1, 5), torch.zeros(1, 4).bfloat16()])

@@ -6,7 +6,7 @@ division of work is settled when the weight is prepared, or tuned for a shape by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import triton.testing
@@ -126,8 +126,7 @@ def tune(
     x: Tensor,
     weight_t: WeightT,
     scale: Tensor | None,
-    threshold: float | Sequence[float],
-    splits: Sequence[int] | None = None,
+    threshold: float,
     *,
     seconds: Callable[[Callable[[], object]], float] = _seconds,
     most_shares: int = MOST_SHARES,
@@ -142,6 +141,4 @@ def tune(
         raise ValueError(f"x has {len(rows)} rows; there is something to tune for 1 to {MOST_ROWS}.")
     n, m = weight_t.shape
     tried = candidates(n, m, len(rows), operands.bits_of(weight_t), most_shares)
-    return min(
-        tried, key=lambda config: seconds(lambda: sparse_linear(x, weight_t, scale, threshold, splits, config=config))
-    )
+    return min(tried, key=lambda config: seconds(lambda: sparse_linear(x, weight_t, scale, threshold, config=config)))

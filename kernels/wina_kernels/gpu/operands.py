@@ -6,9 +6,7 @@ import functools
 import math
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -29,16 +27,8 @@ def rows_of(x: Tensor) -> Tensor:
     return rows if n == 1 or rows.stride(1) == 1 else rows.contiguous()
 
 
-def ends_of(splits: Sequence[int] | None, outputs: int) -> tuple[int, ...]:
-    return tuple(accumulate(splits or (outputs,)))
-
-
-def column_scale_of(scale: Tensor | None) -> tuple[Tensor | None, int]:
-    """Return the scale with contiguous rows, and the distance between two parts' rows, 0 if they share one."""
-    if scale is None:
-        return None, 0
-    own = scale.detach().contiguous()
-    return own, own.stride(0) if own.dim() == 2 else 0
+def column_scale_of(scale: Tensor | None) -> Tensor | None:
+    return None if scale is None else scale.detach().contiguous()
 
 
 def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-def, assignment"
 """The gated products, defined in `reference`: by a threshold on |x_i| * scale_i, by the highest scores, and by a mask.
 
-A program owns BLOCK_M outputs of one part and visits every num_programs(1)-th block of BLOCK_N inputs. Blocks are dealt
+A program owns BLOCK_M outputs and visits every num_programs(1)-th block of BLOCK_N inputs. Blocks are dealt
 out in turn rather than in runs, because a rotated model has its large inputs side by side. It loads the rows of W^T
 under the mask, so dropped rows cause no memory traffic.
 
@@ -18,7 +18,6 @@ that their order does not matter.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
 import torch
 import triton
@@ -29,24 +28,23 @@ from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
 from wina_kernels.gpu.shares import OPTIONS, product, share_sums
 from wina_kernels.gpu.tiles import MOST_SHARES, Config
-from wina_kernels.reference import per_part, threshold_masks
+from wina_kernels.reference import threshold_masks
 from wina_kernels.weights import WeightT
 
 
 @triton.jit
 def sparse_linear_kernel(
-    x, x_stride, column_scale, column_scale_stride, thresholds, counts, out, inputs_in_all, outputs_in_all, ends,
+    x, x_stride, column_scale, threshold, counts, out, inputs_in_all, outputs_in_all,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
-    """Set out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
+    """Set out float [shares, ROWS, m] on a grid of tiles and shares.
 
     counts: int64 [shares or more, 2], (kept, seen), or None. Each program of the first tile adds the inputs that it
     keeps of its share to its own line, and the first program also adds the number of all inputs.
     """
-    part, first, start, end = output_tile(ends, BLOCK_M, BITS)
-    threshold = one_of(thresholds, part)
+    first = tl.program_id(0) * BLOCK_M
     sums = zeros(ROWS, BLOCK_M, LINES)
     number = tl.zeros((BLOCK_N,), tl.int32)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
@@ -58,18 +56,18 @@ def sparse_linear_kernel(
             value = tl.load(x + row * x_stride + inputs, inside, 0.0).to(tl.float32)
             score = tl.abs(value)
             if column_scale is not None:
-                score *= tl.load(column_scale + part * column_scale_stride + inputs, inside, 0.0)
+                score *= tl.load(column_scale + inputs, inside, 0.0)
             values += (value,)
             # Not `score > threshold`: an input whose score is NaN is kept, so that it shows.
             kept += (inside & ~(score <= threshold),)
             if counts is not None:
                 number += kept[row].to(tl.int32)
         weights = weight_tile(
-            weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
+            weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, outputs_in_all,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
         )  # fmt: skip
         sums = add_products(sums, values, kept, weights, BITS, LINES)
-    store(sums, out, outputs_in_all, first, start, end, BLOCK_M, LINES)
+    store(sums, out, outputs_in_all, first, BLOCK_M, LINES)
     if counts is not None:  # noqa: SIM102 - settled when compiled, the other when run
         # No atomics: each line of counts has one program that writes it.
         if tl.program_id(0) == 0:
@@ -83,8 +81,7 @@ def sparse_linear(
     x: Tensor,
     weight_t: WeightT,
     scale: Tensor | None,
-    threshold: float | Sequence[float],
-    splits: Sequence[int] | None = None,
+    threshold: float,
     *,
     config: Config | None = None,
     counts: Tensor | None = None,
@@ -93,24 +90,18 @@ def sparse_linear(
 
     More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it, or None for
     the default. The kernel adds the numbers of inputs (kept, seen) to `counts`, int64 [MOST_SHARES, 2] on the device,
-    in any of its rows: for MOST_ROWS rows at most, and one mask for all outputs. Raises ValueError if Triton cannot
-    work.
+    in any of its rows: for MOST_ROWS rows at most. Raises ValueError if Triton cannot work.
     """
     rows, m = operands.rows_of(x), weight_t.shape[1]
-    if counts is not None and (len(rows) > MOST_ROWS or splits is not None or counts.shape != (MOST_SHARES, 2)):
+    if counts is not None and (len(rows) > MOST_ROWS or counts.shape != (MOST_SHARES, 2)):
         raise ValueError(
-            f"counts {list(counts.shape)} cannot be kept for {len(rows)} rows and splits {splits}; they are "
-            f"[{MOST_SHARES}, 2], for {MOST_ROWS} rows at most and no splits."
+            f"counts {list(counts.shape)} cannot be kept for {len(rows)} rows; they are [{MOST_SHARES}, 2], for "
+            f"{MOST_ROWS} rows at most."
         )
     if len(rows) > MOST_ROWS:
-        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
-    ends = operands.ends_of(splits, m)
-    thresholds = tuple(map(float, per_part(threshold, splits)))
-    column_scale, column_scale_stride = operands.column_scale_of(scale)
-    if not column_scale_stride and len(set(thresholds)) == 1:  # one mask for all
-        ends, thresholds = ends[-1:], thresholds[:1]
-    own = column_scale, column_scale_stride, thresholds, counts
-    return product(sparse_linear_kernel, rows, own, weight_t, ends, config).view(*x.shape[:-1], m)
+        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold))
+    own = operands.column_scale_of(scale), float(threshold), counts
+    return product(sparse_linear_kernel, rows, own, weight_t, config).view(*x.shape[:-1], m)
 
 
 def sparse_sums(
@@ -118,8 +109,8 @@ def sparse_sums(
 ) -> Tensor:
     """Return the sums [shares, m] whose sum is `sparse_linear` of one row x [n], for a kernel that adds them itself."""
     rows = operands.rows_of(x)
-    own = *operands.column_scale_of(scale), (float(threshold),), counts
-    return share_sums(sparse_linear_kernel, rows, own, weight_t, (weight_t.shape[1],), config)[:, 0]
+    own = operands.column_scale_of(scale), float(threshold), counts
+    return share_sums(sparse_linear_kernel, rows, own, weight_t, config)[:, 0]
 
 
 TOP_K_BLOCK = 2048
@@ -137,19 +128,16 @@ def _keys(x, column_scale, inputs, inside):
 
 @triton.jit
 def top_k_kernel(
-    x, x_stride, column_scale, column_scale_stride, keeps, limit, mask, counts, inputs_in_all, BLOCK: tl.constexpr
+    x, x_stride, column_scale, keep, limit, mask, counts, inputs_in_all, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part.
+    """Set mask, uint8 [rows, n], on a grid of rows.
 
     With a limit, the bits of a threshold, rows with as many scores above it keep all of these. Each program adds the
-    (kept, seen) inputs of its row to the first line of counts, int64 [any, 2], if there are any; for one part alone.
+    (kept, seen) inputs of its row to the first line of counts, int64 [any, 2], if there are any.
     """
     row = tl.program_id(0).to(tl.int64)
-    part = tl.program_id(1)
     x += row * x_stride
-    if column_scale is not None:
-        column_scale += part * column_scale_stride
-    room = one_of(keeps, part)  # number still to keep among scores with the digits found
+    room = keep  # number still to keep among scores with the digits found
     found = 0
     bins = tl.arange(0, 256)
     for shift in tl.static_range(24, -1, -8):
@@ -175,8 +163,7 @@ def top_k_kernel(
         keys = _keys(x, column_scale, inputs, inside)
         equal = (inside & (keys == found)).to(tl.int32)
         kept = (keys > found) | ((equal > 0) & (earlier + tl.cumsum(equal) <= room))
-        line = (part * tl.num_programs(0) + row) * inputs_in_all
-        tl.store(mask + line + inputs, kept.to(tl.uint8), inside)
+        tl.store(mask + row * inputs_in_all + inputs, kept.to(tl.uint8), inside)
         earlier += tl.sum(equal)
         total += tl.sum((inside & kept).to(tl.int32))
     if counts is not None:
@@ -186,60 +173,45 @@ def top_k_kernel(
 
 
 def top_k_masks(
-    x: Tensor,
-    scale: Tensor | None,
-    keep: int | Sequence[int],
-    splits: Sequence[int] | None = None,
-    *,
-    threshold: float | None = None,
-    counts: Tensor | None = None,
+    x: Tensor, scale: Tensor | None, keep: int, *, threshold: float | None = None, counts: Tensor | None = None
 ) -> Tensor:
-    """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a
-    GPU.
+    """Return True at the `keep` highest |x_i| * scale_i, bool [..., n]; x is on a GPU.
 
-    With a threshold, not negative, rows with as many scores above it keep all of these. Without `splits`, the kernel
-    adds the numbers of inputs (kept, seen) to the first row of `counts`, int64 [any, 2].
+    With a threshold, not negative, rows with as many scores above it keep all of these. The kernel adds the numbers of
+    inputs (kept, seen) to the first row of `counts`, int64 [any, 2].
     """
     rows, n = operands.rows_of(x), x.shape[-1]
-    keeps = tuple(map(int, per_part(keep, splits)))
-    column_scale, column_scale_stride = operands.column_scale_of(scale)
     # The threshold's bits as float32: non-negative floats order like them.
     limit = None if threshold is None else struct.unpack("<i", struct.pack("<f", threshold))[0]
-    mask = torch.empty(len(keeps), *x.shape, dtype=torch.bool, device=x.device)
+    mask = torch.empty(x.shape, dtype=torch.bool, device=x.device)
     if mask.numel():
         with operands.current(x.device):
-            top_k_kernel[(len(rows), len(keeps))](
-                rows, rows.stride(0), column_scale, column_scale_stride, keeps, limit, mask.view(torch.uint8),
+            top_k_kernel[(len(rows),)](
+                rows, rows.stride(0), operands.column_scale_of(scale), keep, limit, mask.view(torch.uint8),
                 counts, n, TOP_K_BLOCK, num_warps=TOP_K_WARPS, **OPTIONS,
             )  # fmt: skip
-    return mask[0] if splits is None else mask
+    return mask
 
 
 def top_k_linear(
-    x: Tensor,
-    weight_t: WeightT,
-    scale: Tensor | None,
-    keep: int | Sequence[int],
-    splits: Sequence[int] | None = None,
-    *,
-    config: Config | None = None,
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int, *, config: Config | None = None
 ) -> Tensor:
     """Return y [..., m] of exactly the `keep` inputs of highest |x_i| * scale_i, the lower index first among equals.
 
     Rows, `config` and errors are as in `sparse_linear`.
     """
-    return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits, config=config)
+    return masked_linear(x, weight_t, top_k_masks(x, scale, keep), config=config)
 
 
 @triton.jit
 def masked_linear_kernel(
-    x, x_stride, mask, out, inputs_in_all, outputs_in_all, ends,
+    x, x_stride, mask, out, inputs_in_all, outputs_in_all,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
-    """Set out float [shares, ROWS, m] on a grid of tiles and shares; mask: uint8 [parts, ROWS, n]."""
-    part, first, start, end = output_tile(ends, BLOCK_M, BITS)
+    """Set out float [shares, ROWS, m] on a grid of tiles and shares; mask: uint8 [ROWS, n]."""
+    first = tl.program_id(0) * BLOCK_M
     sums = zeros(ROWS, BLOCK_M, LINES)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
         inputs = block + tl.arange(0, BLOCK_N)
@@ -248,84 +220,32 @@ def masked_linear_kernel(
         kept = ()
         for row in tl.static_range(ROWS):
             values += (tl.load(x + row * x_stride + inputs, inside, 0.0).to(tl.float32),)
-            masked = tl.load(mask + (part * ROWS + row) * inputs_in_all + inputs, inside, 0)
+            masked = tl.load(mask + row * inputs_in_all + inputs, inside, 0)
             kept += (masked != 0,)
         weights = weight_tile(
-            weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
+            weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, outputs_in_all,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
         )  # fmt: skip
         sums = add_products(sums, values, kept, weights, BITS, LINES)
-    store(sums, out, outputs_in_all, first, start, end, BLOCK_M, LINES)
+    store(sums, out, outputs_in_all, first, BLOCK_M, LINES)
 
 
-def masked_linear(
-    x: Tensor,
-    weight_t: WeightT,
-    mask: Tensor,
-    splits: Sequence[int] | None = None,
-    *,
-    config: Config | None = None,
-) -> Tensor:
-    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True.
+def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, *, config: Config | None = None) -> Tensor:
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], is True.
 
     Rows, `config` and errors are as in `sparse_linear`.
     """
     rows, m = operands.rows_of(x), weight_t.shape[1]
     if len(rows) > MOST_ROWS:
-        return masked_dense(x, weight_t, mask, splits)
+        return masked_dense(x, weight_t, mask)
     own = (mask.contiguous().view(torch.uint8),)
-    y = product(masked_linear_kernel, rows, own, weight_t, operands.ends_of(splits, m), config)
-    return y.view(*x.shape[:-1], m)
+    return product(masked_linear_kernel, rows, own, weight_t, config).view(*x.shape[:-1], m)
 
 
 def masked_sums(x: Tensor, weight_t: WeightT, mask: Tensor, config: Config) -> Tensor:
     """Return the sums [shares, m] whose sum is `masked_linear` of one row x [n], for a kernel that adds them itself."""
     rows, own = operands.rows_of(x), (mask.view(torch.uint8),)
-    return share_sums(masked_linear_kernel, rows, own, weight_t, (weight_t.shape[1],), config)[:, 0]
-
-
-@triton.jit
-def _aligned(start, BITS: tl.constexpr):
-    if BITS == 4:  # two outputs share a byte, and the first of them may belong to the part before
-        start = start // 2 * 2
-    return start
-
-
-@triton.jit
-def _count(start, end, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
-    return tl.where(start < end, tl.cdiv(end - _aligned(start, BITS), BLOCK_M), 0)
-
-
-@triton.jit
-def output_tile(ends, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
-    """Return the program's part, the first of its BLOCK_M outputs, and the part's start and end.
-
-    A program beyond the last tile gets outputs beyond the last part's end.
-    """
-    tile = tl.program_id(0)
-    part = 0
-    start = 0
-    end = ends[0]
-    earlier = 0
-    until = _count(0, ends[0], BLOCK_M, BITS)
-    for other in tl.static_range(1, len(ends)):
-        later = tile >= until
-        part = tl.where(later, other, part)
-        start = tl.where(later, ends[other - 1], start)
-        end = tl.where(later, ends[other], end)
-        earlier = tl.where(later, until, earlier)
-        until += _count(ends[other - 1], ends[other], BLOCK_M, BITS)
-    return part, _aligned(start, BITS) + (tile - earlier) * BLOCK_M, start, end
-
-
-@triton.jit
-def one_of(values, part):
-    """Return values[part] of a tuple."""
-    # Triton indexes a tuple by constants alone, and `part` is known at run time.
-    value = values[0]
-    for other in tl.static_range(1, len(values)):
-        value = tl.where(part == other, values[other], value)
-    return value
+    return share_sums(masked_linear_kernel, rows, own, weight_t, config)[:, 0]
 
 
 @triton.jit
@@ -407,10 +327,10 @@ def add_products(sums, values, kept, weights, BITS: tl.constexpr, LINES: tl.cons
 
 
 @triton.jit
-def store(sums, out, outputs_in_all, first, start, end, BLOCK_M: tl.constexpr, LINES: tl.constexpr):
+def store(sums, out, outputs_in_all, first, BLOCK_M: tl.constexpr, LINES: tl.constexpr):
     """Store each row's sums to out[program_id(1), row, outputs] of [num_programs(1), rows, m], rounded to its dtype."""
     outputs = first + tl.arange(0, BLOCK_M)
-    inside = (outputs >= start) & (outputs < end)
+    inside = outputs < outputs_in_all
     for row in tl.static_range(len(sums)):
         line = (tl.program_id(1) * len(sums) + row).to(tl.int64) * outputs_in_all
         if LINES == 1:

@@ -35,21 +35,19 @@ def add(sums: Tensor, out: Tensor) -> None:
     add_kernel[(triton.cdiv(length, BLOCK),)](sums, out, length, len(sums), BLOCK, num_warps=WARPS, **OPTIONS)
 
 
-def product(
-    kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, ends: tuple[int, ...], config: Config | None
-) -> Tensor:
+def product(kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, config: Config | None) -> Tensor:
     """Return y [rows, m] of x [rows, n], by a kernel that fills [shares, rows, m] with sums on a grid of tiles and
     shares.
 
-    `own` are the kernel's arguments between x and out, `ends` the ends of the parts of the outputs. `config` None takes
-    that of the table that ships, or the default for the shape.
+    `own` are the kernel's arguments between x and out. `config` None takes that of the table that ships, or the default
+    for the shape.
     """
     n, m = weight_t.shape
     if not rows.shape[0] * m:
         return rows.new_empty(len(rows), m)
     division = config or shipped(case_of(weight_t, len(rows), MOST_SHARES), USUAL_SPARSITY)
     division = division or default(n, m, len(rows), operands.bits_of(weight_t))
-    sums = share_sums(kernel, rows, own, weight_t, ends, division)
+    sums = share_sums(kernel, rows, own, weight_t, division)
     if len(sums) == 1:
         return sums[0]
     out = rows.new_empty(len(rows), m)
@@ -58,28 +56,16 @@ def product(
     return out
 
 
-def share_sums(
-    kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, ends: tuple[int, ...], config: Config
-) -> Tensor:
+def share_sums(kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, config: Config) -> Tensor:
     """Return the shares' sums [shares, rows, m] of `product`: float32, or in x's dtype if there is one share."""
     n, m = weight_t.shape
-    bits, tile, shares = operands.bits_of(weight_t), config.tile, config.shares
+    tile, shares = config.tile, config.shares
     dtype = rows.dtype if shares == 1 else torch.float32
     sums = torch.empty(shares, len(rows), m, dtype=dtype, device=rows.device)
     with operands.current(rows.device):
-        kernel[(_tiles(ends, tile.outputs, bits), shares)](
-            rows, rows.stride(0), *own, sums, n, m, ends,
-            *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
+        kernel[(triton.cdiv(m, tile.outputs), shares)](
+            rows, rows.stride(0), *own, sums, n, m, *operands.weight_arguments(weight_t),
+            operands.bits_of(weight_t), operands.is_uniform(weight_t, tile.inputs),
             len(rows), tile.inputs, tile.outputs, tile.vector, tile.lines, num_warps=tile.warps, **OPTIONS,
         )  # fmt: skip
     return sums
-
-
-def _tiles(ends: tuple[int, ...], outputs: int, bits: int) -> int:
-    """Return the number of tiles of the outputs, as `products.output_tile` counts them."""
-    starts = (0, *ends[:-1])
-    return sum(
-        triton.cdiv(end - (start // 2 * 2 if bits == 4 else start), outputs)
-        for start, end in zip(starts, ends, strict=True)
-        if start < end
-    )

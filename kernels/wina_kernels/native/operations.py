@@ -8,7 +8,6 @@ ones; bfloat16 inputs of at least a 64th of it stay as they are.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 from wina_kernels.dense import is_small_batch, masked_dense
 from wina_kernels.native.abi import Counts, Gate, StoredWeight, address, format_of, loaded
 from wina_kernels.planes import PlaneWeight
-from wina_kernels.reference import per_part, threshold_masks, top_k_masks
+from wina_kernels.reference import threshold_masks, top_k_masks
 from wina_kernels.weights import WeightT
 
 _WORTH_A_THREAD = 1 << 17
@@ -35,45 +34,25 @@ class Product(NamedTuple):
     """Rows of W^T read, over all rows of x: of weights in planes each plane, else as many as inputs are kept."""
 
 
-def sparse_linear(
-    x: Tensor,
-    weight_t: WeightT,
-    scale: Tensor | None,
-    threshold: float | Sequence[float],
-    splits: Sequence[int] | None = None,
-) -> Tensor:
+def sparse_linear(x: Tensor, weight_t: WeightT, scale: Tensor | None, threshold: float) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
-    if splits is not None or not is_small_batch(x):
-        return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
-    return multiply(x, StoredWeight(weight_t), scale, float(per_part(threshold, None)[0])).y
-
-
-def top_k_linear(
-    x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
-) -> Tensor:
-    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
-    if splits is not None or not is_small_batch(x):
-        return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
-    return multiply(x, StoredWeight(weight_t), scale, keep=int(per_part(keep, None)[0])).y
-
-
-def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
-    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
     if not is_small_batch(x):
-        return masked_dense(x, weight_t, mask, splits)
-    if splits is None:
-        return multiply(x, StoredWeight(weight_t), None, mask=mask).y
-    if isinstance(weight_t, Tensor):
-        weights = torch.split(weight_t, list(splits), dim=1)
-        products = [
-            multiply(x, StoredWeight(weight), None, mask=part_mask).y
-            for weight, part_mask in zip(weights, mask, strict=True)
-        ]
-        return torch.cat(products, dim=-1)
-    stored = StoredWeight(weight_t)  # packed outputs cannot be cut
-    # One product of all outputs for each mask; only the outputs of the mask's own part are used.
-    by_mask = [torch.split(multiply(x, stored, None, mask=part_mask).y, list(splits), dim=-1) for part_mask in mask]
-    return torch.cat([outputs[index] for index, outputs in enumerate(by_mask)], dim=-1)
+        return masked_dense(x, weight_t, threshold_masks(x, scale, threshold))
+    return multiply(x, StoredWeight(weight_t), scale, threshold).y
+
+
+def top_k_linear(x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int) -> Tensor:
+    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
+    if not is_small_batch(x):
+        return masked_dense(x, weight_t, top_k_masks(x, scale, keep))
+    return multiply(x, StoredWeight(weight_t), scale, keep=keep).y
+
+
+def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor) -> Tensor:
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], is True."""
+    if not is_small_batch(x):
+        return masked_dense(x, weight_t, mask)
+    return multiply(x, StoredWeight(weight_t), None, mask=mask).y
 
 
 def multiply(
@@ -135,51 +114,43 @@ def gate_rows(
     return out, kept_counts
 
 
-class PreparedWeight:
-    """W^T [n, m] in any format, and the scale of its inputs' scores, float32 [n], None for ones."""
-
-    counts: Tensor | None = None
-    """None, because each product returns the number of kept inputs."""
-
-    def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
-        self._gated = _Gated(weight_t, scale)
-
-    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
-        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, but of at least
-        the `fewest` highest of each row, and their number."""
-        return self._gated(x, threshold, fewest)[:2]
-
-    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
-        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        return self._gated(x, keep=keep)[:2]
-
-
 class PreparedPlanes:
-    """W^T [n, m] in planes, and the scale of its inputs' scores; products report how many planes were read."""
-
-    def __init__(self, weight_t: PlaneWeight, scale: Tensor | None) -> None:
-        self._gated = _Gated(weight_t, scale)
-
-    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> Product:
-        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold, but with at least the
-        `fewest` highest of each row; a negative threshold alone reads every plane."""
-        return self._gated(x, threshold, fewest)
-
-    def top_k(self, x: Tensor, keep: int) -> Product:
-        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        return self._gated(x, keep=keep)
-
-
-class _Gated:
-    """The native product of a weight with the kept inputs of x."""
+    """W^T [n, m] in planes or any other format, and the scale of its inputs' scores, float32 [n], None for ones."""
 
     def __init__(self, weight_t: WeightT | PlaneWeight, scale: Tensor | None) -> None:
         self._stored = StoredWeight(weight_t)
         self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
         self._scale = None if scale is None else scale.detach().contiguous()
 
-    def __call__(self, x: Tensor, threshold: float = -1.0, keep: int = 0) -> Product:
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> Product:
+        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold, but with at least the
+        `fewest` highest of each row; a negative threshold alone reads every plane."""
+        return self._multiply(x, threshold, fewest)
+
+    def top_k(self, x: Tensor, keep: int) -> Product:
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
+        return self._multiply(x, -1.0, keep)
+
+    def _multiply(self, x: Tensor, threshold: float, keep: int) -> Product:
         n = self._stored.inputs
         if x.shape[-1] != n or self._dtype not in (None, x.dtype):
             raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {n} inputs in {self._dtype or 'any dtype'}.")
         return multiply(x, self._stored, self._scale, threshold, keep)
+
+
+class PreparedWeight:
+    """The same of a weight without planes: products are (y, kept)."""
+
+    counts: Tensor | None = None
+    """None, because each product returns the number of kept inputs."""
+
+    def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
+        self._step = PreparedPlanes(weight_t, scale)
+
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
+        """See `PreparedPlanes.above`."""
+        return self._step.above(x, threshold, fewest)[:2]
+
+    def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
+        """See `PreparedPlanes.top_k`."""
+        return self._step.top_k(x, keep)[:2]
