@@ -1,7 +1,5 @@
 """The first seconds of a window: packages, and keys pressed while it is still making its pages."""
 
-import sys
-
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
@@ -9,11 +7,9 @@ from wina_app.pages import PAGES
 from wina_app.services.settings import Settings
 from wina_app.services.threads import EngineThread
 
-from tests.plugin_package import offer
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
 from wina_core.model_info.resolve import demo_folder
-from wina_core.specs.methods import METHOD_PLUGINS
 
 
 def test_a_page_whose_key_is_pressed_before_its_turn_is_made_and_shown(qtbot, qapp, monkeypatch):
@@ -39,19 +35,6 @@ def test_a_page_whose_key_is_pressed_before_its_turn_is_made_and_shown(qtbot, qa
     assert set(window.pages) == set(PAGES)
     window.show_page("no such page")
     assert window.current_page.key == "studies"
-    close(qtbot, application)
-
-
-def test_methods_of_packages_are_imported_on_a_thread_while_the_window_is_painted(qtbot, qapp, monkeypatch, tmp_path):
-    monkeypatch.setattr("wina_app.application.PAGES", ("model",))
-    code = "import threading\nfrom wina_core.specs.methods import Teal\nthread = threading.current_thread().name\n"
-    (tmp_path / "slow.py").write_text(code + "class Slow(Teal):\n    name = 'slow'\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    offer(monkeypatch, METHOD_PLUGINS, slow="slow:Slow")
-    application = Application(qapp, engine=EngineThread(FakeClient))
-    application.start(page="model")
-    assert sys.modules.pop("slow").thread == "import of packages"
-    assert application.window.pages["model"].isVisible()
     close(qtbot, application)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtGui import QDesktopServices, QImage, QShowEvent, QTextBlock, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QLineEdit, QTextBrowser, QWidget
 
 from wina_app.services import guide
@@ -14,8 +14,6 @@ from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.fields import choices
 
 _FIRST = "index.md"
-_FIT_MS = 100
-"""Time without a change of width, after which pictures are scaled to it."""
 
 
 class HelpView(QWidget):
@@ -135,14 +133,10 @@ class _Chapter(QTextBrowser):
         self.setOpenLinks(False)
         self.setProperty("role", "guide")
         self._file = guide.folder() / _FIRST
-        self._pictures: dict[str, QImage] = {}
-        """Pictures of the chapter in full size."""
-        self._fitting = QTimer(self, singleShot=True, interval=_FIT_MS)
-        self._fitting.timeout.connect(self._fit)
 
     def show_file(self, file: Path) -> None:
         """Show a file from its beginning."""
-        self._file, self._pictures = file, {}
+        self._file = file
         self.document().setDefaultFont(font())
         self.setMarkdown(file.read_text(encoding="utf-8"))
         self._space()
@@ -180,25 +174,7 @@ class _Chapter(QTextBrowser):
         path = (self._file.parent / name).resolve()
         if kind != QTextDocument.ResourceType.ImageResource.value or not path.is_relative_to(guide.folder().parent):
             return None
-        if name not in self._pictures:
-            self._pictures[name] = QImage(str(path))
-        return self._fitted(self._pictures[name])
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Scale the pictures once the width stays the same."""
-        super().resizeEvent(event)
-        if self._pictures and event.size().width() != event.oldSize().width():
-            self._fitting.start()
-
-    def _fit(self) -> None:
-        kind = QTextDocument.ResourceType.ImageResource.value
-        for name, picture in self._pictures.items():
-            self.document().addResource(kind, QUrl(name), self._fitted(picture))
-        # The document keeps the layout of the old sizes otherwise.
-        self.document().markContentsDirty(0, self.document().characterCount())
-
-    def _fitted(self, picture: QImage) -> QImage:
-        """Scale a picture to the width of the text, in pixels of the screen."""
+        picture = QImage(str(path))
         ratio = self.devicePixelRatioF()
         width = round(ratio * max(self.viewport().width() - 4 * GRID, 20 * GRID))
         fitted = picture.scaledToWidth(min(width, picture.width()), Qt.TransformationMode.SmoothTransformation)

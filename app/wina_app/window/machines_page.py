@@ -1,20 +1,10 @@
 """The Machines page of the settings: the machines over ssh, and below them the Ray clusters."""
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection
 
 from pydantic import ValidationError
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QDialog,
-    QDialogButtonBox,
-    QHeaderView,
-    QLineEdit,
-    QListWidget,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QListWidget, QWidget
 
 from wina_app.services.machines import Machines
 from wina_app.style.theme import GRID
@@ -34,53 +24,8 @@ _MAX_ENGINES = 10_000
 
 _HOST = "A host of your ~/.ssh/config, or user@host; also its name in commands."
 _COMMAND = "The program wina there; env NAME=VALUE wina sets a variable."
+_FOLDERS = "HERE=THERE, separated by commas, such as /models=/data/models."
 _CHECK = "Starts an engine there, and shows its device and versions"
-
-
-class PairTable(QTableWidget):
-    """Pairs of texts; a row is removed by emptying it."""
-
-    edited = Signal()
-
-    def __init__(self, name: str, heads: Sequence[str]) -> None:
-        super().__init__(1, 2)
-        self.setAccessibleName(name)
-        self.setHorizontalHeaderLabels(list(heads))
-        self.verticalHeader().hide()
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        self.setTabKeyNavigation(False)
-        self.setMinimumHeight(GRID * 12)
-        self.setMaximumHeight(GRID * 14)
-        self.cellChanged.connect(self._on_edited)
-
-    def show_pairs(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Show pairs, and an empty row."""
-        rows = [*pairs, ("", "")]
-        if rows == self._rows():
-            return
-        self.blockSignals(True)
-        self.setRowCount(len(rows))
-        for row, pair in enumerate(rows):
-            for column, text in enumerate(pair):
-                self.setItem(row, column, QTableWidgetItem(text))
-        self.blockSignals(False)
-
-    def pairs(self) -> list[tuple[str, str]]:
-        return [pair for pair in self._rows() if any(pair)]
-
-    def _rows(self) -> list[tuple[str, str]]:
-        return [(self._text(row, 0), self._text(row, 1)) for row in range(self.rowCount())]
-
-    def _text(self, row: int, column: int) -> str:
-        item = self.item(row, column)
-        return "" if item is None else item.text().strip()
-
-    def _on_edited(self) -> None:
-        rows = self._rows()
-        if any(rows[-1]):
-            self.setRowCount(len(rows) + 1)
-        if all(map(all, self.pairs())):  # a half pair is still being typed
-            self.edited.emit()
 
 
 class RayDialog(QDialog):
@@ -168,46 +113,31 @@ def _number(value: float | None) -> str:
 
 
 class RayClusters(QWidget):
-    """Table of the clusters, which are added, edited and removed."""
+    """List of the clusters, which are added, edited and removed."""
 
     def __init__(self, machines: Machines) -> None:
         super().__init__()
         self._machines = machines
-        self._clusters: list[RayCluster] = []
-        self.table = QTableWidget(0, 2)
-        self.table.setHorizontalHeaderLabels(["Name", "Address"])
-        self.table.horizontalHeader().setStretchLastSection(True)
-        self.table.horizontalHeader().resizeSection(0, GRID * 24)
-        self.table.verticalHeader().hide()
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.table.setTabKeyNavigation(False)
-        self.table.setFixedHeight(GRID * 14)
-        self.table.itemSelectionChanged.connect(self._show_buttons)
-        self.table.cellDoubleClicked.connect(self._edit)
+        self.list = QListWidget()
+        self.list.setAccessibleName("Ray clusters")
+        self.list.setFixedHeight(GRID * 14)
+        self.list.itemSelectionChanged.connect(self._show_buttons)
+        self.list.itemDoubleClicked.connect(self._edit)
         self.add = push_button("Add…", lambda: self._ask(None), name="Add a Ray cluster")
         self.edit = push_button("Edit…", self._edit, name="Edit the Ray cluster")
         self.remove = push_button("Remove", self._remove, name="Remove the Ray cluster")
         buttons = vbox(None, self.add, self.edit, self.remove, STRETCH)
         row = QWidget()
-        hbox(row, (self.table, 1), buttons)
-        self.table.setAccessibleName("Ray clusters")
+        hbox(row, (self.list, 1), buttons)
         vbox(self, labelled("Ray clusters", row))
         machines.changed.connect(self._show)
         self._show()
 
     def _show(self) -> None:
-        clusters = self._machines.clusters
-        if clusters != self._clusters:
-            chosen, self._clusters = self._chosen(), clusters
-            self.table.clearSelection()
-            self.table.setRowCount(len(clusters))
-            for row, cluster in enumerate(clusters):
-                for column, text in enumerate((cluster.name, cluster.address)):
-                    self.table.setItem(row, column, QTableWidgetItem(text))
-                if chosen is not None and cluster.name == chosen.name:
-                    self.table.selectRow(row)
+        texts = [f"{cluster.name}  ·  {cluster.address}" for cluster in self._machines.clusters]
+        if texts != [self.list.item(row).text() for row in range(self.list.count())]:
+            self.list.clear()
+            self.list.addItems(texts)
         self._show_buttons()
 
     def _show_buttons(self) -> None:
@@ -215,8 +145,8 @@ class RayClusters(QWidget):
             explain_disabled(button, enabled=self._chosen() is not None, reason="Select a cluster")
 
     def _chosen(self) -> RayCluster | None:
-        rows = {item.row() for item in self.table.selectedItems()}
-        return self._clusters[min(rows)] if rows else None
+        rows = self.list.selectedIndexes()
+        return self._machines.clusters[rows[0].row()] if rows else None
 
     def _edit(self) -> None:
         self._ask(self._chosen())
@@ -266,18 +196,16 @@ class MachinesPage(QWidget):
         self.select(next(iter(machines.ssh_machines), ""))
 
     def _build_form(self, form: QWidget) -> None:
-        self.host, self.command = QLineEdit(), QLineEdit()
-        for line in (self.host, self.command):
+        self.host, self.command, self.folders = QLineEdit(), QLineEdit(), QLineEdit()
+        for line in (self.host, self.command, self.folders):
             line.editingFinished.connect(self._store)
-        self.folders = PairTable("Folders with the same files", ("Folder here", "Folder there"))
-        self.folders.edited.connect(self._store)
         self.problem, self.outcome = text_label("", "problem", wrap=True), text_label("", wrap=True)
         self.check = push_button("Check", lambda: self._machines.check(self._selected), tip=_CHECK)
         vbox(
             form,
             labelled("Host", self.host, hint=_HOST),
             labelled("Command", self.command, hint=_COMMAND),
-            labelled(self.folders.accessibleName(), self.folders),
+            labelled("Folders with the same files", self.folders, hint=_FOLDERS),
             *(self.problem, side_by_side(self.check), self.outcome),
             STRETCH,
             spacing=GRID,
@@ -290,7 +218,7 @@ class MachinesPage(QWidget):
         machine = self._machines.ssh_machines.get(self._selected) or Machine.model_construct(host="")
         self.host.setText(machine.host)
         self.command.setText(machine.command)
-        self.folders.show_pairs(machine.folders.items())
+        self.folders.setText(", ".join(f"{here}={there}" for here, there in machine.folders.items()))
         self._show_problem("")
         self._show_list()
 
@@ -308,8 +236,10 @@ class MachinesPage(QWidget):
         before, host = self._selected, self.host.text().strip()
         if not host and not before:
             return
+        pairs = [pair.partition("=") for pair in re.split(r"\s*,\s*", self.folders.text().strip()) if pair]
+        folders = {here.strip(): there.strip() for here, _, there in pairs}
         try:
-            machine = Machine(host=host, command=self.command.text(), folders=dict(self.folders.pairs()))
+            machine = Machine(host=host, command=self.command.text(), folders=folders)
         except ValidationError as error:
             (field, *_), reason = problems(error)[0]
             self._show_problem(f"{str(field).capitalize()}: {reason}.")

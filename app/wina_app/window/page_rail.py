@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, HALF, apply_stylesheet, notifier, scaled
+from wina_app.style.theme import GRID, HALF, apply_stylesheet, notifier
 from wina_app.widgets.boxes import vbox
 
 _ICON = 24
-_REST = 20 * GRID
-"""Minimum height of menu, docks and status line together, at 100 % text size."""
 
 
 class PageRail(QWidget):
@@ -42,7 +39,7 @@ class PageRail(QWidget):
         button.setProperty("role", "rail-button")
         button.setText(title)
         button.setCheckable(True)
-        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setIconSize(QSize(_ICON, _ICON))
         button.setAccessibleName(f"{title} page")
         button.setToolTip(f"{title} ({shortcut})")
@@ -56,38 +53,11 @@ class PageRail(QWidget):
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
-        style = Qt.ToolButtonStyle
-        self._below, self._beside = QSize(GRID * 9, GRID * 7), QSize(GRID * 9, _ICON + GRID)
+        size = QSize(GRID * 9, _ICON + GRID)
         for key, button in self._buttons.items():
             button.setIcon(icon(key))
             button.ensurePolished()  # sizeHint knows the style sheet only then
-            button.setToolButtonStyle(style.ToolButtonTextUnderIcon)
-            self._below = self._below.expandedTo(button.sizeHint())
-            button.setToolButtonStyle(style.ToolButtonTextBesideIcon)
-            self._beside = self._beside.expandedTo(button.sizeHint())
-        self._fit()
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(self.width(), self._height_with(self._below if self._is_high else self._beside))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the titles beside the icons in a low window."""
-        super().resizeEvent(event)
-        self._fit()
-        self.updateGeometry()
-
-    @property
-    def _is_high(self) -> bool:
-        # The window's height: the rail's own changes with every dock.
-        return self._height_with(self._below) + scaled(_REST) <= self.window().height()
-
-    def _height_with(self, button: QSize) -> int:
-        return len(self._buttons) * (button.height() + HALF) + 2 * GRID
-
-    def _fit(self) -> None:
-        style, below = Qt.ToolButtonStyle, self._is_high
-        size = self._below if below else self._beside
+            size = size.expandedTo(button.sizeHint())
         for button in self._buttons.values():
-            button.setToolButtonStyle(style.ToolButtonTextUnderIcon if below else style.ToolButtonTextBesideIcon)
             button.setFixedSize(size)
         self.setFixedWidth(size.width() + GRID)

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 from annotated_types import Ge, Le
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -81,36 +81,18 @@ class SettingsDialog(QDialog):
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
         close = buttons.addButton("Close", QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
-        self._form, self._grid = ScrollPage(content), form
         margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
         self._pages = QTabWidget()
         self._pages.tabBar().setAccessibleName("Pages of the settings")
-        self._pages.addTab(self._form, "General")
+        self._pages.addTab(ScrollPage(content), "General")
         if machines is not None:
             self._pages.addTab(machines, "Machines")
         self._pages.tabBar().setVisible(machines is not None)
         self._pages.currentChanged.connect(lambda page: self._restore.setVisible(page == 0))
-        self._column = vbox(self, (self._pages, 1), buttons, margins=margins, spacing=GRID * 3)
+        vbox(self, (self._pages, 1), buttons, margins=margins, spacing=GRID * 3)
         self.show_preferences(preferences)
-        content.installEventFilter(self)
-        self._fit()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follow the needs of the content, which change with the size of the text."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._fit()
-        return super().eventFilter(watched, event)
-
-    def _fit(self) -> None:
-        """Resize to the needs of texts and controls, within the screen."""
-        margins = self._column.contentsMargins()
-        beside = margins.left() + margins.right()
-        bar = self._form.verticalScrollBar().sizeHint().width() + 2 * self._form.frameWidth()
-        wide = GRID * (70 if self._pages.count() == 1 else 108)
-        width = max(scaled(wide), self._grid.totalMinimumSize().width() + beside + bar)
-        form = self._grid.totalHeightForWidth(width - beside)
-        rest = self._column.sizeHint().height() - self._pages.sizeHint().height() + self._pages.tabBar().height()
-        self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
+        wide = scaled(GRID * (70 if machines is None else 108))
+        self.resize(QSize(wide, scaled(GRID * 90)).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
     def accept(self) -> None:
         """Close, or focus a control whose value was refused."""

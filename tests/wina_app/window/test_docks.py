@@ -4,9 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from wina_app.services.settings import Settings
 
-from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
-from wina_core.jobs import InspectJob
 
 
 @pytest.fixture
@@ -40,27 +38,6 @@ def test_a_low_window_leaves_its_height_to_the_page_and_a_floating_dock_is_whole
     assert _lines(window) == {True}
     window.dock_area.restore(Settings())
     assert _lines(window) == {True}, "that of a first start"
-
-
-def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot):
-    qtbot.keyClick(window, Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
-    assert _lines(window) == {False}
-    window.resizeDocks([window.docks["jobs"]], [170], Qt.Orientation.Vertical)
-    settle()
-    height = window.docks["jobs"].height()
-    assert height > 150
-    window.dock_area.toggle()
-    assert _lines(window) == {True}
-    window.dock_area.toggle()
-    settle()
-    assert window.docks["jobs"].height() == height
-    settings = Settings()
-    settings.update(**window.dock_area.state())
-    window.reset_layout()
-    assert _lines(window) == {True}
-    window.dock_area.restore(Settings())
-    assert _lines(window) == {False}
-    assert window.docks["jobs"].height() == height
 
 
 @pytest.mark.all_pages
@@ -101,21 +78,3 @@ def test_the_inspector_is_hidden_where_it_has_nothing_and_tab_leaves_it_out_behi
         window.focusNextPrevChild(True)
     assert any(guide.isAncestorOf(widget) for widget in passed)
     assert not any(inspector.isAncestorOf(widget) for widget in passed)
-
-
-def test_the_key_of_jobs_expands_the_line_and_hides_the_dock(application, window, qtbot):
-    control = Qt.KeyboardModifier.ControlModifier
-    assert _lines(window) == {True}
-    qtbot.keyClick(window, Qt.Key.Key_J, control)
-    assert window.docks["jobs"].isVisible()
-    assert _lines(window) == {False}
-    qtbot.keyClick(window, Qt.Key.Key_J, control)
-    assert not window.docks["jobs"].isVisible()
-    window.docks["help"].show()
-    window.reset_layout()
-    assert window.docks["jobs"].isVisible()
-    assert not window.docks["help"].isVisible()
-    assert _lines(window) == {True}
-    application.show_log(application.workbench.submit(InspectJob(model=SOURCE), "Load demo"))
-    assert _lines(window) == {False}, "what leads to a dock shows all of it"
-    assert window.log.isAncestorOf(window.focusWidget())

@@ -1,7 +1,6 @@
 """Paths that cannot be opened are refused in a sentence, and another database is merged into the open one."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,19 +58,3 @@ def test_another_database_is_merged_and_the_pages_read_again(opened, other: Path
     assert len(store.store.metric_rows()) == 1
     assert (view.calls("say"), view.calls("show_failure")) == (["Merged"], [])
     assert len(view.calls("end_progress")) == 1
-
-
-def test_a_cancelled_merge_says_nothing_and_another_one_may_follow(opened, other: Path) -> None:
-    _, store, view, merging = opened
-
-    class Impatient(Recorded):
-        def show_progress(self, _word: str, _text: str, cancel: Callable[[], object]) -> None:
-            cancel()
-
-    impatient = Impatient(MessageWindow)
-    merging._window = impatient
-    merging.merge_from(other)
-    assert (impatient.calls("say"), impatient.calls("show_failure")) == ([], [])
-    merging._window = view
-    merging.merge_from(other)
-    assert len(store.store.metric_rows()) == 1

@@ -157,19 +157,6 @@ def test_the_help_dock_shows_every_chapter_and_goes_to_every_heading(qtbot) -> N
         assert {guide.anchor(heading) for heading in headings} == _anchors(chapter)
 
 
-def test_pictures_are_as_wide_as_the_help_dock_lets_them_be(qtbot) -> None:
-    view = HelpView()
-    qtbot.addWidget(view)
-    view.resize(500, 600)
-    view.show()
-    view.show_topic("index.md")
-    view.text.document().size()  # lays it out
-    for width in (700, 400):
-        view.resize(width, 600)
-        qtbot.waitUntil(lambda: 0 <= view.text.viewport().width() - view.text.document().idealWidth() < 80)
-    assert not view.text.horizontalScrollBar().maximum()
-
-
 def _blocks(document):
     block = document.firstBlock()
     while block.isValid():

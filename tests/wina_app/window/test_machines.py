@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QTableWidgetItem
+from PySide6.QtWidgets import QDialog
 from wina_app.services.machines import MachineCheck
 from wina_app.window.machines_page import MachinesPage, RayDialog
 
@@ -42,8 +42,7 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
     type_into(page.command, "/opt/wina/bin/wina")
     assert (page.problem.text(), page.check.isEnabled()) == ("", False)
     type_into(page.host, "me@big")
-    page.folders.setItem(0, 0, QTableWidgetItem("/models"))
-    page.folders.setItem(0, 1, QTableWidgetItem("/data/models"))
+    type_into(page.folders, "/models=/data/models")
     expected = Machine(host="me@big", command="/opt/wina/bin/wina", folders={"/models": "/data/models"})
     assert load_places()["me@big"] == machines.ssh_machines["me@big"] == expected
     assert (page.list.currentItem().text(), page.check.isEnabled()) == ("me@big", True)
@@ -58,7 +57,7 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
     [
         ("host", "ssh://x", "Host: it should be a host of your ~/.ssh/config"),
         ("host", "lab", 'There is a machine or cluster "lab" already.'),
-        ("host", "-oProxyCommand=x", "Host: it should be a host"),
+        ("folders", "/models", "Folders: "),
         ("command", "", "Command: it should begin with a program"),
     ],
 )
@@ -126,8 +125,8 @@ def test_ray_clusters_are_added_edited_and_removed(page, qtbot, monkeypatch):
     grid = RayCluster(name="grid", address="auto", gpus=0.5, memory=16 * GIB)
     assert load_places()["grid"] == grid
     assert not clusters.edit.isEnabled()
-    assert [clusters.table.item(0, column).text() for column in range(2)] == ["grid", "auto"]
-    clusters.table.selectRow(0)
+    assert clusters.list.item(0).text() == "grid  ·  auto"
+    clusters.list.setCurrentRow(0)
     answer_ray_dialog(monkeypatch, {"name": "other"}, cancel=True)
     qtbot.mouseClick(clusters.edit, Qt.MouseButton.LeftButton)
     assert machines.clusters == [grid]
@@ -137,9 +136,9 @@ def test_ray_clusters_are_added_edited_and_removed(page, qtbot, monkeypatch):
     assert (machines.clusters, list(machines.ssh_machines)) == ([edited], ["gpu", "lab"])
     type_into(page.host, "big")
     assert page.problem.text() == 'There is a machine or cluster "big" already.'
-    clusters.table.selectRow(0)
+    clusters.list.setCurrentRow(0)
     qtbot.mouseClick(clusters.remove, Qt.MouseButton.LeftButton)
-    assert (list(load_places()), clusters.table.rowCount()) == (["gpu", "lab"], 0)
+    assert (list(load_places()), clusters.list.count()) == (["gpu", "lab"], 0)
 
 
 def test_what_is_no_ray_cluster_cannot_be_stored_and_the_dialog_says_why(page, qtbot, monkeypatch):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QDropEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox
 from wina_app.services.settings import Preferences, Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
@@ -218,30 +218,6 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path,
     del notices
 
 
-def test_toasts_show_all_of_their_text_and_go_by_their_button(application, qtbot, tmp_path, monkeypatch):
-    opened = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(Path(url.toLocalFile())))
-    window = application.window
-    text = "study.toml; compute the same with: wina study run " + "a/folder/with/a/name/" * 4 + "study.toml"
-    toast = window.toasts.say("Saved", text)
-    (label,) = (label for label in toast.findChildren(QLabel) if label.text() == text)
-    qtbot.waitUntil(lambda: label.height() >= label.heightForWidth(label.width()))
-    assert window.rect().contains(toast.geometry())
-    (tmp_path / "plot.svg").touch()
-    window.pages["model"].show_saved(tmp_path / "plot.svg")
-    assert window.toasts.open[-1].accessibleName() == "Saved: plot.svg"
-    window.toasts.open[-1].button.click()
-    assert opened == [tmp_path]
-    window.pages["model"].show_saved(tmp_path / "on another machine")
-    assert "on another machine was saved on another machine" in window.message.text
-    for number in range(5):
-        window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
-    assert len(window.toasts.open) == 3
-    qtbot.mouseClick(window.toasts.open[-1].button, Qt.MouseButton.LeftButton)
-    assert window.current_page.key == "results"
-    assert len(window.toasts.open) == 2
-
-
 # ---- the last session --------------------------------------------------------------------------------------------
 
 
@@ -281,8 +257,3 @@ def test_a_damaged_part_or_a_method_that_is_gone_costs_only_itself(last_session,
     (tmp_path / "window.json").write_text(json.dumps(stored))
     after = _restored(tmp_path)
     assert (after.rotation, after.method.name, after.plan) == (START_ROTATION, "wina", last_session.plan)
-
-
-@pytest.mark.usefixtures("last_session")
-def test_another_model_starts_with_defaults(tmp_path: Path):
-    assert _restored(tmp_path, "/models/another").method.name == "wina"

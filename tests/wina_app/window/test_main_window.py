@@ -5,11 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QMessageBox, QToolButton
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QMessageBox
 from wina_app.__main__ import parser
 from wina_app.application import Application
-from wina_app.services.settings import Preferences
 from wina_app.services.threads import EngineThread
 
 from tests.wina_app.conftest import close
@@ -42,34 +41,6 @@ def test_breadcrumbs_and_main_buttons_lead_to_the_page_they_name(application, wi
         window.show_page(key)
         assert ("(Ctrl+Return)" in page.primary.toolTip()) == page.primary.isEnabled(), key
         assert page.primary.toolTip(), key
-
-
-def test_pages_are_named_beside_their_icons_where_there_is_no_room_below(window, qapp):
-    rail, beside, below = (
-        window.rail,
-        *(getattr(Qt.ToolButtonStyle, f"ToolButtonText{at}Icon") for at in ("Beside", "Under")),
-    )
-
-    def styles():
-        qapp.processEvents()
-        return {button.toolButtonStyle() for button in rail.findChildren(QToolButton)}
-
-    window.resize(1280, 720)
-    assert styles() == {below}
-    try:
-        window.apply_preferences(Preferences(text_size=150))
-        assert styles() == {beside}
-        assert all(button.width() >= button.sizeHint().width() for button in rail.findChildren(QToolButton))
-    finally:
-        window.apply_preferences(Preferences())
-    assert styles() == {below}
-    widths = []
-    for mode in ("light", "dark", "light"):
-        window.set_theme(mode)
-        qapp.processEvents()
-        widths.append(window.rail.width())
-    window.set_theme("system")
-    assert len({window.rail.width(), *widths}) == 1
 
 
 @pytest.mark.all_pages
@@ -157,36 +128,6 @@ def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application
         end(application)
     with Store() as store:
         assert store.run_status(spec.content_hash()) == state
-
-
-def test_a_question_that_is_open_does_not_keep_the_session_from_ending(application, window, qtbot):
-    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].phase == "running")
-    asked: list[bool] = []
-
-    def ask() -> str:
-        asked.append(True)
-        application.on_signal(signal.SIGINT)  # asks no second time
-        application.on_signal(signal.SIGTERM)
-        return "stay"
-
-    window.confirm_quit = ask
-    with qtbot.waitSignal(window.closed):
-        window.close()
-    assert asked == [True]
-
-
-def test_the_key_of_the_main_button_works_once_the_button_is_enabled(window, qtbot):
-    button, pressed = window.current_page.primary, []
-    button.clicked.connect(lambda: pressed.append(1))
-    button.setEnabled(False)
-    window.open_palette()
-    window.palette_view.close()
-    qtbot.keyClick(window, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    assert not pressed
-    button.setEnabled(True)
-    qtbot.keyClick(window, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    assert pressed == [1]
 
 
 def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):

@@ -12,12 +12,6 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None], show_run: Calla
     """Make the page, add it to the window, and return its controller; `show_run` shows the run with a hash."""
     view = EvaluatePage()
     control = EvaluateController(workbench, view)
-    view.changed.connect(control.change)
-    view.visible_changed.connect(control.set_visible)
-    view.evaluate_requested.connect(control.evaluate)
-    view.save_requested.connect(control.save_study)
-    view.export.folder_chosen.connect(control.export)
-    view.search_requested.connect(control.search)
     view.run_chosen.connect(show_run)
     add_page(view)
     return control

@@ -137,6 +137,12 @@ class EvaluateController(QObject):
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.stopped.connect(self._settle.stop)
         workbench.stopped.connect(self._tasks.stop)
+        view.changed.connect(self.change)
+        view.visible_changed.connect(self.set_visible)
+        view.evaluate_requested.connect(self.evaluate)
+        view.save_requested.connect(self.save_study)
+        view.export.folder_chosen.connect(self.export)
+        view.search_requested.connect(self.search)
         self._on_context()
 
     def change(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QRect, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QRect, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QScrollArea, QWidget
 
@@ -26,6 +26,7 @@ from wina_app.widgets.controls import (
     wrap_words,
 )
 from wina_app.widgets.fields import whole_number
+from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.question import ComputeQuestion, ask_compute
@@ -33,8 +34,6 @@ from wina_app.widgets.start_button import StartButton
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.specs import MethodSpec
 
-_COLUMNS = (4, 2, 1)
-"""Numbers of columns of the methods."""
 _LINES = 3
 
 
@@ -55,13 +54,7 @@ class GateForm(QWidget):
         self.prompt.setFixedHeight(_LINES * self.prompt.fontMetrics().lineSpacing() + 2 * GRID)
         self.prompt.textChanged.connect(lambda: self.prompt_changed.emit(self.prompt.toPlainText()))
         self.boxes: dict[MethodSpec, QCheckBox] = {}
-        self._methods = QGridLayout()
-        self._methods.setContentsMargins(0, 0, 0, 0)
-        self._methods.setHorizontalSpacing(GRID)
-        self._methods.setVerticalSpacing(0)
-        self._room = 0
-        self._groups: list[list[QCheckBox]] = []
-        """Check boxes by column."""
+        self._methods = FlowLayout()
         self.inspect = StartButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = push_button("Cancel", self.cancel_requested.emit, name="Cancel the inspection")
@@ -95,38 +88,7 @@ class GateForm(QWidget):
             box.setIcon(method_swatch(choice.method.name))
             box.toggled.connect(lambda on, method=choice.method: self.ticked.emit(method, on))
             self.boxes[choice.method] = box
-        self._arrange()
-
-    def event(self, event: QEvent) -> bool:
-        """Arrange the methods again when the text size changes."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._arrange()
-        return super().event(event)
-
-    def fit(self, width: int) -> None:
-        """Arrange the methods in as many columns as fit a width."""
-        self._room = width
-        self._arrange()
-
-    def _arrange(self) -> None:
-        boxes = list(self.boxes.values())
-        for columns in _COLUMNS:
-            rows = -(-len(boxes) // columns)
-            groups = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
-            if self._width(groups) <= self._room:
-                break
-        if groups == self._groups:
-            return
-        self._groups = groups
-        for column, group in enumerate(groups):
-            for row, box in enumerate(group):
-                self._methods.addWidget(box, row, column)
-        for column in range(self._methods.columnCount()):
-            self._methods.setColumnStretch(column, int(column == len(groups) - 1))
-
-    def _width(self, groups: list[list[QCheckBox]]) -> int:
-        widest = (max(box.sizeHint().width() for box in group) for group in groups)
-        return sum(widest) + (len(groups) - 1) * self._methods.horizontalSpacing()
+            self._methods.addWidget(box)
 
     def show_action(self, text: str, reason: str) -> None:
         """Name the button; a reason disables it."""
@@ -368,9 +330,7 @@ class GateInspector(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange the plots in two columns if they fit."""
         super().resizeEvent(event)
-        width = self.viewport().width()
-        self._arrange(2 if width >= _WIDE else 1)
-        self.form.fit(width - 2 * GRID)
+        self._arrange(2 if self.viewport().width() >= _WIDE else 1)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

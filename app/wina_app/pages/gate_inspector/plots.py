@@ -14,10 +14,11 @@ from wina_app.pages.gate_inspector.view_state import (
     PlannedGate,
     Points,
     boundaries,
-    histogram,
+    finite,
     logs,
     order,
     points,
+    rows,
     weights,
 )
 from wina_app.plots.axes import LogAxis
@@ -31,6 +32,7 @@ from wina_core.records.gates import Scored
 from wina_core.report.drawing import Figure, LinePanel
 
 MAGNITUDES: dict[Scored, str] = {"input": "|x|", "distance": "|x − mode|", "activation": "|act(W_gate x)|"}
+_BINS = 40
 _SMALL = 5
 """Pixels of a marker among thousands."""
 _STYLES = (Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine, Qt.PenStyle.DashDotLine)
@@ -137,12 +139,11 @@ class GateScatter(GatePlot):
         self, cell: InspectedCell, gates: tuple[PlannedGate, ...], current: PlannedGate, token: int | None
     ) -> list[Trace]:
         traces, seen = [], dict[str, int]()
-        for line in boundaries(cell, gates, current, token):
-            name = line.gate.method.name
+        for planned, x, y in boundaries(cell, gates, current, token):
+            name = planned.method.name
             style = _STYLES[seen.setdefault(name, 0) % len(_STYLES)]
             seen[name] += 1
-            x, y = zip(*sorted(zip(line.x, line.y, strict=True)), strict=True)
-            traces.append(Trace(line.gate.method.label, method_colour(name), x, y, None, style=style))
+            traces.append(Trace(planned.method.label, method_colour(name), x, y, None, style=style))
         return traces
 
     def mark_input(self, token: int, neuron: int) -> None:
@@ -190,29 +191,37 @@ class GateHistogram(GatePlot):
         if self._subject is None:
             return
         current, token = self._subject
-        bins, colour = histogram(current, token), method_colour(current.method.name)
-        total = bins.kept_counts + bins.dropped_counts
+        chosen, colour = rows(token, len(current.mask)), method_colour(current.method.name)
+        scores, mask = logs(current.gate.scores[chosen]).reshape(-1), current.mask[chosen].reshape(-1)
+        low, high = float(scores.min()), float(scores.max())
+        # Equal scores need bins of some width, too.
+        edges = np.linspace(low, high if high > low else low + 1.0, _BINS + 1)
+        total, kept = np.histogram(scores, edges)[0], np.histogram(scores[mask], edges)[0]
+        middles = ((edges[1:] + edges[:-1]) / 2).tolist()
 
         def readout(index: int) -> str:
-            low, high = (10 ** (bins.middles[index] + side * bins.width / 2) for side in (-1, 1))
-            counts = f"{bins.kept_counts[index]} kept, {bins.dropped_counts[index]} dropped"
-            return f"{low:.3g} – {high:.3g}: {counts}"
+            counts = f"{kept[index]} kept, {total[index] - kept[index]} dropped"
+            return f"{10 ** edges[index]:.3g} – {10 ** edges[index + 1]:.3g}: {counts}"
 
         bars = [
-            Trace(name, fill, bins.middles.tolist(), counts.tolist(), says, width=bins.width, named=False)
+            Trace(name, fill, middles, counts.tolist(), says, width=float(edges[1] - edges[0]), named=False)
             for name, fill, counts, says in (
                 ("dropped", QColor(tokens().border), total, readout),
-                ("kept", colour, bins.kept_counts, None),
+                ("kept", colour, kept, None),
             )
         ]
         top = float(total.max())
-        middle = len(bins.boundaries) // 2
+        thresholds = finite(current.boundaries[chosen])
+        levels = np.quantile(thresholds, (0.0, 0.5, 1.0), method="nearest") if thresholds.size else np.empty(0)
+        # Of all tokens, the lowest, the median and the highest.
+        borders = tuple(dict.fromkeys(np.log10(levels[levels > 0]).tolist()))
+        middle = len(borders) // 2
         lines = [
             Trace(
                 "threshold" if index == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
                 style=Qt.PenStyle.SolidLine if index == middle else Qt.PenStyle.DotLine, named=False,
             )
-            for index, level in enumerate(bins.boundaries)
+            for index, level in enumerate(borders)
         ]  # fmt: skip
         self._line.setPen(pg.mkPen(tokens().text, width=2, style=Qt.PenStyle.DashLine))
         self.show_traces([*bars, *lines])

@@ -108,7 +108,6 @@ def _planned_gate(gate: InspectedGate, requested: GateTarget) -> PlannedGate:
 
 MOST_POINTS = 3000
 """Most points drawn, sampled with a fixed seed."""
-BINS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,28 +125,6 @@ class Points:
     """bool."""
     total: int
     """Number of inputs, drawn or not."""
-
-
-@dataclass(frozen=True, eq=False)
-class Boundary:
-    """A method's boundary as two points in the plane of `Points`."""
-
-    gate: PlannedGate
-    x: tuple[float, float]
-    y: tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """Histogram of scores."""
-
-    middles: np.ndarray
-    """log10 of scores, [BINS]."""
-    width: float
-    kept_counts: np.ndarray
-    dropped_counts: np.ndarray
-    boundaries: tuple[float, ...]
-    """log10 of the lowest, median and highest threshold of the tokens; empty if nothing is dropped."""
 
 
 def rows(token: int | None, tokens: int) -> slice:
@@ -189,9 +166,9 @@ def points(cell: InspectedCell, planned: PlannedGate, token: int | None) -> Poin
 
 def boundaries(
     cell: InspectedCell, gates: Sequence[PlannedGate], current: PlannedGate, token: int | None
-) -> list[Boundary]:
-    """Return the boundaries of methods in the shown one's plane: vertical for c = 1, a hyperbola for its own c, which
-    is straight in log10. All tokens have their median's."""
+) -> list[tuple[PlannedGate, tuple[float, float], tuple[float, float]]]:
+    """Return the boundaries of methods in the shown one's plane, each with x and y of its two ends: vertical for c = 1,
+    a hyperbola for its own c, which is straight in log10. All tokens have their median's."""
     axis, lines = weights(cell, current), []
     low, high = float(logs(axis).min()), float(logs(axis).max())
     low, high = low - 0.05, high + 0.05  # beyond the outermost points
@@ -201,28 +178,10 @@ def boundaries(
             continue
         level = float(logs(np.array([np.median(thresholds)]))[0])
         if planned.gate.scale is None:
-            lines.append(Boundary(planned, (level, level), (low, high)))
+            lines.append((planned, (level, level), (low, high)))
         elif np.array_equal(planned.gate.scale, axis):  # with another c, its boundary is no line in this plane
-            lines.append(Boundary(planned, (level - low, level - high), (low, high)))
+            lines.append((planned, (level - high, level - low), (high, low)))
     return lines
-
-
-def histogram(planned: PlannedGate, token: int | None) -> Histogram:
-    """Return the histogram of a method's scores, of one token or of all for None."""
-    chosen = rows(token, len(planned.mask))
-    scores, kept_mask = logs(planned.gate.scores[chosen]).reshape(-1), planned.mask[chosen].reshape(-1)
-    low, high = float(scores.min()), float(scores.max())
-    # Equal scores need bins of some width, too.
-    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
-    thresholds = finite(planned.boundaries[chosen])
-    levels = np.quantile(thresholds, (0.0, 0.5, 1.0), method="nearest") if thresholds.size else np.empty(0)
-    return Histogram(
-        middles=(edges[1:] + edges[:-1]) / 2,
-        width=float(edges[1] - edges[0]),
-        kept_counts=np.histogram(scores[kept_mask], edges)[0],
-        dropped_counts=np.histogram(scores[~kept_mask], edges)[0],
-        boundaries=tuple(dict.fromkeys(float(level) for level in np.log10(levels[levels > 0]))),
-    )
 
 
 def finite(values: np.ndarray) -> np.ndarray:

@@ -8,15 +8,9 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.pages.latency.form_state import (
-    ChoiceError,
-    JobPlan,
-    ProductChoice,
-    build_decoding,
-    build_products,
-    plan_job,
-)
+from wina_app.pages.latency.form import ChoiceError
 from wina_app.pages.latency.page import LatencyPage
+from wina_app.pages.latency.plan import JobPlan, plan_job
 from wina_app.services.workbench import Workbench
 from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
 from wina_app.shared.latency.choices import PointSelection, make_choices
@@ -85,9 +79,23 @@ class LatencyController(QObject):
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.arranged.connect(self._show_job)
+        self._connect_view()
         self._view.show_kind(self._kind, self.table)
         self._on_context()
         self._show()
+
+    def _connect_view(self) -> None:
+        view = self._view
+        view.form.changed.connect(self.change)
+        view.visible_changed.connect(self.set_visible)
+        view.primary_triggered.connect(self.measure)
+        view.kind_chosen.connect(self.choose_kind)
+        view.y_axis_chosen.connect(self.choose_y_axis)
+        view.points_chosen.connect(self.pick)
+        view.row_chosen.connect(self.select)
+        view.progress.pause_requested.connect(self.pause)
+        view.progress.resume_requested.connect(self.resume)
+        view.progress.cancel_requested.connect(self.cancel)
 
     @property
     def _sheet(self) -> _Sheet:
@@ -135,7 +143,7 @@ class LatencyController(QObject):
 
     def measure(self) -> None:
         """Queue the sweep's points that are not measured on this machine, or all if chosen."""
-        spec, again = self._make_spec(), self._view.choice().again
+        spec, again = self._make_spec(), self._view.measures_again()
         if spec is None:
             return
         self._view.clear_message()
@@ -194,7 +202,7 @@ class LatencyController(QObject):
 
     def count(self) -> None:
         """Count the points of the sweep, and the measured ones."""
-        spec, again = self._make_spec(), self._view.choice().again
+        spec, again = self._make_spec(), self._view.measures_again()
         self._request += 1  # also without a sweep: the answer for an earlier one must not be shown
         if spec is None:
             return
@@ -226,12 +234,9 @@ class LatencyController(QObject):
 
     def _make_spec(self) -> LatencySpec | DecodeSpec | None:
         """Return the chosen sweep; show its problems."""
-        choice, workspace = self._view.choice(), self._workspace
+        workspace = self._workspace
         try:
-            if isinstance(choice, ProductChoice):
-                spec: LatencySpec | DecodeSpec = build_products(choice)
-            else:
-                spec = build_decoding(choice, workspace.source, workspace.rotation, workspace.method)
+            spec = self._view.make_spec(workspace.source, workspace.rotation, workspace.method)
         except ChoiceError as error:
             self._view.show_problems(error.problems)
             return None

@@ -1,26 +1,32 @@
 """Forms of the Latency page: single products, and decoding of the open model."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
+from pydantic import ValidationError
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
-from wina_app.pages.latency.form_state import (
-    BACKENDS,
-    DENSE_PRODUCTS,
-    DTYPES,
-    METHODS,
-    SELECTIONS,
-    DecodeChoice,
-    ProductChoice,
-)
+from wina_app.shared.evaluation_choice import parse_sparsities
 from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
 from wina_app.widgets.fields import FieldProblem, choices, whole_number
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, DecodeSpec, LatencySpec, Shape
+from wina_core.errors import WinaError, explain
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.latency import (
+    BUDGET_SECONDS,
+    LEAST_REPETITIONS,
+    MOST_SEQUENCES,
+    PRESETS,
+    DecodeSpec,
+    LatencySpec,
+    Shape,
+    parse_shape,
+)
 
 _WIDTH = GRID * 38
 AGAIN = "Measure stored points again"
@@ -29,6 +35,74 @@ KINDS = {
     "products": ("Single products", "Sparse products of given shapes on weights outside all caches"),
     "decoding": ("Decoding by the open model", "Greedy decoding by the gated model against the dense one"),
 }
+
+DTYPES: dict[str, str] = {
+    "bfloat16": "16 bits, with the range of float32",
+    "float16": "16 bits",
+    "float32": "32 bits",
+}
+METHODS: dict[str, str] = {
+    "dense": "PyTorch's dense product; always measured as the reference",
+    "wina": "Scores inputs by magnitude times column norm",
+    "teal": "Scores inputs by magnitude",
+    "rsparse": "TEAL's mask, and a low-rank part for dropped inputs",
+}
+SELECTIONS: dict[str, str] = {
+    "threshold": "Keeps scores above a threshold",
+    "topk": "Keeps exactly k inputs of each row; finding them costs time",
+}
+DENSE_PRODUCTS: dict[str, str] = {
+    "auto": "Our kernel of the device, with nothing dropped",
+    "torch-int8": "PyTorch's product with weights in 8 bits",
+    "int8": "Our kernel with weights in 8 bits, with nothing dropped",
+    "int4": "Our kernel with weights in 4 bits, with nothing dropped",
+}
+BACKENDS: dict[str, str] = {
+    "auto": "The first that works on the device, the fastest first",
+    "dispatched": "What decoding uses: for each product the backend, or the dense product, that is likely the fastest",
+    "native": "C++ for this processor's instructions; built by the set-up where a compiler is",
+    "triton": "Compiled for the GPU",
+    "reference": "PyTorch alone; every other one is checked against it",
+}
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
+_LARGEST_BATCH = 2**14
+_Value = TypeVar("_Value")
+
+
+class ChoiceError(Exception):
+    """Invalid choice; `problems` has one sentence for each wrong field."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        super().__init__(" ".join(problems.values()))
+        self.problems = problems
+
+
+def parse_shapes(text: str) -> tuple[Shape, ...]:
+    """Parse "4096x11008, 5120x17920" to two shapes. Raise WinaError for a wrong entry."""
+    return tuple(parse_shape(word) for word in filter(None, map(str.strip, re.split(r"[,;\n]", text))))
+
+
+def parse_batches(text: str) -> tuple[int, ...]:
+    """Parse "1, 4 16" to (1, 4, 16), sorted and unique. Raise WinaError for a wrong entry."""
+    batches = set()
+    for word in filter(None, re.split(r"[\s,;]+", text)):
+        try:
+            batch = int(word)
+        except ValueError:
+            raise WinaError(f'"{word}" is not a whole number; list batches, for example 1, 4, 16.') from None
+        if not 1 <= batch <= _LARGEST_BATCH:
+            raise WinaError(f"A batch of {batch:,} is not possible; each must be 1 to {_LARGEST_BATCH:,}.")
+        batches.add(batch)
+    return tuple(sorted(batches))
+
+
+def _read(problems: dict[str, str], field: str, parse: Callable[[str], _Value], text: str) -> _Value | None:
+    """Return a field's value; None if it is invalid, which becomes one of the problems."""
+    try:
+        return parse(text)
+    except WinaError as error:
+        problems[field] = str(error)
+        return None
 
 
 class Field(QWidget):
@@ -166,20 +240,49 @@ class ProductForm(QWidget):
             ticked = item.data(Qt.ItemDataRole.UserRole) in names
             item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
 
-    def choice(self) -> ProductChoice:
-        return ProductChoice(
-            presets=self.ticked_presets(),
-            shapes=self.shapes.text(),
-            batches=self.batches.text(),
-            sparsities=self.sparsities.text(),
-            dtypes=self.dtypes.values(),
-            methods=self.methods.values(),
-            selections=self.selections.values(),
-            backends=self.backends.values(),
-            device=self.device.text().strip(),
-            repetitions=self.repetitions.value(),
-            again=self.again.isChecked(),
-            dense_products=self.dense_products.values(),
+    def make_spec(self) -> LatencySpec:
+        """Return the chosen sweep. Raise ChoiceError.
+
+        Options of gated products are read only if one is ticked.
+        """
+        problems: dict[str, str] = {}
+        typed_shapes = _read(problems, "shapes", parse_shapes, self.shapes.text())
+        presets = tuple(shape for name in self.ticked_presets() for shape in PRESETS[name])
+        batches = _read(problems, "batches", parse_batches, self.batches.text())
+        sparsities = _read(problems, "sparsities", parse_sparsities, self.sparsities.text())
+        methods, device = self.methods.values(), self.device.text().strip()
+        gates = any(method != DENSE.name for method in methods)
+        no_device = f'There is no device "{device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.'
+        no_shape = typed_shapes is not None and not typed_shapes + presets
+        checks = (
+            ("shapes", no_shape, "Tick a preset or give a shape, for example 4096x11008."),
+            ("batches", batches == (), "List at least one batch, for example 1."),
+            ("dtypes", not self.dtypes.values(), "Tick at least one dtype."),
+            ("methods", not methods, "Tick at least one method."),
+            ("sparsities", gates and sparsities == (), "List at least one sparsity in percent, for example 50."),
+            ("selections", gates and not self.selections.values(), "Tick at least one selection."),
+            ("backends", gates and not self.backends.values(), "Tick at least one backend; auto finds the fastest."),
+            ("device", not _DEVICE.fullmatch(device), no_device),
+        )
+        problems |= {field: sentence for field, wrong, sentence in checks if wrong}
+        if problems or typed_shapes is None:
+            raise ChoiceError(problems)
+        gating = {
+            "sparsities": sparsities,
+            "selections": self.selections.values(),
+            "backends": self.backends.values(),
+        }
+        return LatencySpec.model_validate(
+            {
+                "shapes": presets + typed_shapes,
+                "batches": batches,
+                "dtypes": self.dtypes.values(),
+                "methods": methods,
+                "device": device,
+                "repetitions": self.repetitions.value(),
+                "dense_products": self.dense_products.values(),
+                **(gating if gates else {}),
+            }
         )
 
     def _restyle(self) -> None:
@@ -240,16 +343,37 @@ class DecodeForm(QWidget):
         for box in (self.prompt_tokens, self.new_tokens, self.repetitions, self.budget):
             box.valueChanged.connect(self.changed)
 
-    def choice(self) -> DecodeChoice:
-        return DecodeChoice(
-            sparsities=self.sparsities.text(),
-            batches=self.batches.text(),
-            budget_seconds=self.budget.value() or None,
-            prompt_tokens=self.prompt_tokens.value(),
-            new_tokens=self.new_tokens.value(),
-            repetitions=self.repetitions.value(),
-            again=self.again.isChecked(),
-        )
+    def make_spec(self, source: ModelSource | None, rotation: RotationSpec, method: MethodSpec) -> DecodeSpec:
+        """Return the chosen sweep. Raise ChoiceError."""
+        problems: dict[str, str] = {}
+        sparsities = _read(problems, "sparsities", parse_sparsities, self.sparsities.text())
+        if sparsities == ():
+            problems["sparsities"] = "List at least one sparsity in percent, for example 50."
+        batches = _read(problems, "batches", parse_batches, self.batches.text())
+        if batches == ():
+            problems["batches"] = "List at least one batch, for example 1."
+        if batches and max(batches) > MOST_SEQUENCES:
+            problems["batches"] = f"At most {MOST_SEQUENCES} sequences are decoded at once."
+        if source is None:
+            problems["model"] = "Open a model first."
+        if problems:
+            raise ChoiceError(problems)
+        fields = {
+            "model": source,
+            "rotation": rotation,
+            "method": method,
+            "calibration": CalibrationSpec() if method.needs_calibration else None,
+            "sparsities": sparsities,
+            "batches": batches,
+            "prompt_tokens": self.prompt_tokens.value(),
+            "new_tokens": self.new_tokens.value(),
+            "repetitions": self.repetitions.value(),
+            "budget_seconds": self.budget.value() or None,
+        }
+        try:
+            return DecodeSpec.model_validate(fields)
+        except ValidationError as error:
+            raise ChoiceError({"model": explain(error)}) from error
 
 
 class LatencyForm(SidePanel):

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form import AGAIN, KINDS, LatencyForm
-from wina_app.pages.latency.form_state import DecodeChoice, JobPlan, ProductChoice
+from wina_app.pages.latency.plan import JobPlan
 from wina_app.pages.latency.worth import WorthPanel
 from wina_app.plots.export import offer_export
 from wina_app.shared.job_strip import JobStrip
@@ -28,6 +28,8 @@ from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 from wina_core.errors import WinaError
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.latency import DecodeSpec, LatencySpec
 
 _CAPTIONS = {"products": ("Shape", "Batch"), "decoding": ("Model", "New tokens")}
 _NO_BANDWIDTH = "Only for products: decoding reads more than the gated weights"
@@ -134,8 +136,17 @@ class LatencyPage(Page):
         whole.setChildrenCollapsible(False)
         return whole
 
-    def choice(self) -> ProductChoice | DecodeChoice:
-        return self.form.shown.choice()
+    def make_spec(
+        self, source: ModelSource | None, rotation: RotationSpec, method: MethodSpec
+    ) -> LatencySpec | DecodeSpec:
+        """Return the chosen sweep; decoding is that of the given model. Raise ChoiceError."""
+        if self._kind == "products":
+            return self.form.products.make_spec()
+        return self.form.decoding.make_spec(source, rotation, method)
+
+    def measures_again(self) -> bool:
+        """Return True to measure stored points, too."""
+        return self.form.shown.again.isChecked()
 
     def _row_changed(self, current: QModelIndex) -> None:
         self.row_chosen.emit(current.row())

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.start_view import LicenceDialog, StartView
 from wina_app.shared.job_strip import JobStrip
@@ -155,8 +154,8 @@ class ModelPage(Page):
         self.remarks = text_label("", wrap=True)
         self.remarks.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.figures = Readouts(columns=5)
-        self.projections = BarList("Weights per projection, over all layers")
-        self.memory = BarList("Memory by data type")
+        self.projections = Readouts(columns=5)
+        self.memory = Readouts(columns=5)
         self.cost = CostPanel()
         content = QWidget()
         content.setProperty("role", "surface")
@@ -174,7 +173,7 @@ class ModelPage(Page):
             text_label("Weights per projection, all layers", "section"),
             self.projections,
             GRID * 2,
-            text_label("Memory of the weights by data type", "section"),
+            text_label("Memory of unquantized weights by data type", "section"),
             self.memory,
             STRETCH,
             margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
@@ -287,8 +286,8 @@ class ModelPage(Page):
         self.remarks.setVisible(bool(summary.remarks))
         bits = quantization_label(source.quantization)
         self.figures.show_figures(summary_figures(summary, bits))
-        self.projections.show_bars(list(projection_bars(summary)))
-        self.memory.show_bars(list(memory_bars(summary, bits)))
+        self.projections.show_figures(projection_figures(summary))
+        self.memory.show_figures(memory_figures(summary))
         self.cost.reach(summary.context)
         QTimer.singleShot(0, self.cost.ask)
         self._pane_stack.setCurrentWidget(self._panes["summary"])
@@ -334,23 +333,16 @@ def _expert_facts(summary: ModelSummary) -> list[tuple[str, str, str]]:
     return [("Experts", read, layers)]
 
 
-def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
+def projection_figures(summary: ModelSummary) -> Iterator[tuple[str, str, str]]:
     """Yield the weights of each projection over all layers, then all ungated ones."""
     from wina_core.model_info.cost.matrices import held_by_projection  # with numpy, as in the page's controller
 
-    for name, total in held_by_projection(summary).items():
-        yield Bar(name, total, count(total), percent(total / summary.parameters))
     rest = summary.parameters - summary.gated_parameters
-    share = f"{percent(rest / summary.parameters)}: embeddings, head, norms"
-    yield Bar("not gated", rest, count(rest), share, False)
+    for name, total in (held_by_projection(summary) | {"not gated": rest}).items():
+        tip = "Embeddings, head and norms" if name == "not gated" else ""
+        yield name, f"{count(total)} ({percent(total / summary.parameters)})", f"{total:,} weights. {tip}".strip()
 
 
-def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
-    """Yield the bytes of all weights in each data type, and of a quantized model as loaded."""
-    if quantization != "none":
-        name = f"{summary.dtype}, {quantization}"
-        yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), "as loaded")
-    for dtype, width in _BYTES.items():
-        loaded = quantization == "none" and dtype == summary.dtype
-        total = summary.parameters * width
-        yield Bar(dtype, total, size(total), "as loaded" if loaded else "", loaded)
+def memory_figures(summary: ModelSummary) -> list[tuple[str, str, str]]:
+    """Return the bytes of all weights in each data type."""
+    return [(dtype, size(summary.parameters * width), "") for dtype, width in _BYTES.items()]

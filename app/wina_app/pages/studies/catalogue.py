@@ -16,8 +16,8 @@ from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, with_data_folder
 from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, load_roles, needs, needs_data_folder, save_role
 
-_SHARED_FOLDER_KEY = ""
-"""Key of the data folder of all studies whose files name none."""
+_ALL = ""
+"""Key of the data folder in the settings."""
 _NEXT_MS = 20
 """Pause between reading two studies."""
 
@@ -43,7 +43,6 @@ class StudyCatalogue(QObject):
         self.samples = False
         """True if that study's documents' completions are needed too."""
         self._workbench = workbench
-        self._data = workbench.settings.study_data
         self._own_files = [Path(file) for file in workbench.settings.studies]
         self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
         """Expansions since the catalogue was read; changed files need another reading."""
@@ -98,7 +97,6 @@ class StudyCatalogue(QObject):
 
     def remove(self, file: Path) -> None:
         """Remove an own file from the list, and read it."""
-        self._set_data_folder(str(file), "")
         self._set_own([other for other in self._own_files if other != file])
         self.read()
 
@@ -129,26 +127,16 @@ class StudyCatalogue(QObject):
         return bind(study, self.roles) if study else None
 
     def data_folder(self, file: Path) -> str:
-        """Return the data folder chosen for a study; empty for none."""
-        return self._data.get(self._data_key(file), "")
-
-    def choose_data_folder(self, file: Path, folder: str) -> None:
-        """Choose the data folder of all studies, or this study's if its file names one, and read their states again."""
-        key = self._data_key(file)
-        self._set_data_folder(key, folder)
-        for changed in [path for path in self.states if self._data_key(path) == key]:
-            del self.states[changed]
-        self.read_states()
-
-    def _data_key(self, file: Path) -> str:
+        """Return the data folder chosen for all studies; empty for none, and for a study whose file names one."""
         entry = self.entries.get(file)
         names_folder = entry is not None and entry.study is not None and entry.study.evaluation.data_folder is not None
-        return str(file) if names_folder else _SHARED_FOLDER_KEY
+        return "" if names_folder else self._workbench.settings.study_data.get(_ALL, "")
 
-    def _set_data_folder(self, key: str, folder: str) -> None:
-        folders = {name: path for name, path in self._data.items() if name != key}
-        self._data = folders | ({key: folder} if folder else {})
-        self._workbench.settings.study_data = self._data
+    def choose_data_folder(self, folder: str) -> None:
+        """Choose the data folder of all studies, and read their states again."""
+        self._workbench.settings.study_data = {_ALL: folder} if folder else {}
+        self.states.clear()
+        self.read_states()
 
     def study(self, file: Path) -> StudySpec | None:
         """Return a study with the chosen data folder; None for an unlisted or unread file."""

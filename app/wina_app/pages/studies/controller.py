@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.studies.catalogue import StudyCatalogue
-from wina_app.pages.studies.jobs import StudyJobs, StudyReports
 from wina_app.pages.studies.page import StudiesPage
+from wina_app.pages.studies.reports import StudyReports
 from wina_app.pages.studies.study_state import (
     StudyState,
     estimate_text,
@@ -20,13 +20,15 @@ from wina_app.pages.studies.study_state import (
     progress,
     read_state,
 )
-from wina_app.pages.studies.submit_dialog import SubmitChoice
 from wina_app.services.hosted_jobs import ArraySubmission
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.task_consent import ask_consent, or_refusal
+from wina_core.errors import WinaError
+from wina_core.jobs import Job, LatencyJob
 from wina_core.jobs.progress import expected_seconds
-from wina_core.specs.studies import Role
+from wina_core.remote.slurm_settings import parse_settings
+from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import labelled
 from wina_core.studies.gallery import GalleryEntry
 from wina_core.studies.launch import Launched, launch
@@ -53,11 +55,12 @@ class StudiesController(QObject):
         super().__init__()
         self._workbench, self._view = workbench, view
         self._catalogue = StudyCatalogue(workbench)
-        self._jobs = StudyJobs(workbench)
+        self._files: dict[str, Path] = {}
+        """Studies of the jobs that this window queued for them."""
         self._question = ProductQuestion(workbench, view)
         self._reports = reports or StudyReports(workbench)
         self._arrays = arrays or ArraySubmission(workbench)
-        self._submission = SubmitChoice()
+        self._slurm = ""
         """Settings of the last submission."""
         self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
@@ -73,14 +76,34 @@ class StudiesController(QObject):
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
         workbench.machines.changed.connect(self._on_machines)
-        self._jobs.changed.connect(self._on_job)
-        self._jobs.ended.connect(self._on_job_ended)
-        self._jobs.other_ended.connect(self._on_results)
+        for signal in (workbench.jobs.added, workbench.jobs.requeued, workbench.jobs.changed):
+            signal.connect(lambda job_id: self._on_job(self._files[job_id]) if job_id in self._files else None)
+        workbench.jobs.ended.connect(self._on_job_ended)
         self._reports.written.connect(self._on_report)
         self._reports.failed.connect(view.show_error)
         self._arrays.submitted.connect(view.show_notice)
         self._arrays.failed.connect(view.show_error)
         workbench.stopped.connect(self._pause.stop)
+        self._connect_view()
+
+    def _connect_view(self) -> None:
+        view, launch = self._view, self._view.launch
+        view.visible_changed.connect(self.set_visible)
+        view.list.chosen.connect(self.select)
+        view.study_restored.connect(self.restore)
+        view.file_opened.connect(self.open_file)
+        view.forget_requested.connect(self.forget)
+        view.run_requested.connect(self.run)
+        view.results_requested.connect(self.show_results)
+        view.report_requested.connect(self.report)
+        view.submit_requested.connect(self.submit)
+        launch.changed.connect(self.change)
+        launch.role_mapped.connect(self.map_role)
+        launch.data_chosen.connect(self.choose_data)
+        launch.estimate_requested.connect(self.estimate)
+        launch.pause_requested.connect(self.pause)
+        launch.resume_requested.connect(self.resume)
+        launch.cancel_requested.connect(self.cancel)
 
     @property
     def _selected(self) -> Path | None:
@@ -133,13 +156,13 @@ class StudiesController(QObject):
             self._catalogue.map_role(name, location.strip())
 
     def choose_data(self, folder: str) -> None:
-        """Choose the data folder of all studies, or of the selected one if its file names one; empty for none."""
+        """Choose the data folder of all studies; empty for none."""
         file = self._selected
         if file is None or folder.strip() == self._catalogue.data_folder(file):
             return
         self._view.clear_message()
         self._estimates.clear()
-        self._catalogue.choose_data_folder(file, folder.strip())
+        self._catalogue.choose_data_folder(folder.strip())
         self._show_selected()
 
     def change(self) -> None:
@@ -203,7 +226,10 @@ class StudiesController(QObject):
 
             def submit() -> None:
                 self._launching = False
-                self._jobs.launch(file, title, study, state, launched.job, machines)
+                if launched.job is not None:
+                    self._submit(file, launched.job, title, machines)
+                if study.latency is not None and state.points_missing and not self._is_timing(study):
+                    self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
                 self._view.launch.options.withdraw_consent()
                 self._view.show_notice(launch_text(state, launched.pending))
                 self._read_current()
@@ -231,12 +257,17 @@ class StudiesController(QObject):
         if file is None or state is None or state.request or state.trouble:
             return
         self._view.clear_message()
-        choice = self._view.ask_submission(self._submission)
-        if choice is None:
+        slurm = self._view.ask_submission(self._slurm)
+        if slurm is None:
             return
-        self._submission, missing, options = choice, state.missing, self._view.launch.options.choice()
+        self._slurm, missing, options = slurm, state.missing, self._view.launch.options.choice()
+        try:
+            parse_settings([slurm] if slurm else [])
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
         folder = self._catalogue.data_folder(file)
-        words = [str(file), *choice.words, *([f"--data-folder={folder}"] if folder else [])]
+        words = [str(file), *([f"--slurm={slurm}"] if slurm else []), *([f"--data-folder={folder}"] if folder else [])]
         words += ["--log-samples"] if options.samples else []
         words += ["--confirm-run-unsafe-code"] if options.run_model_code else []
 
@@ -250,14 +281,37 @@ class StudiesController(QObject):
         self._workbench.store.ask(lambda _: or_refusal(lambda: task_code(missing)), answer, self._view.show_error)
 
     def pause(self) -> None:
-        self._jobs.pause(self._selected)
+        for entry in self._measuring(self._selected):
+            if entry.phase in ("queued", "running"):
+                self._workbench.pause(entry.id)
 
     def resume(self) -> None:
-        self._jobs.resume(self._selected)
+        for entry in self._measuring(self._selected):
+            if entry.phase == "paused":
+                self._workbench.resume(entry.id)
 
     def cancel(self) -> None:
         """Cancel the selected study's jobs; stored results stay."""
-        self._jobs.cancel(self._selected)
+        for entry in self._measuring(self._selected):
+            self._workbench.cancel(entry.id)
+
+    def _submit(self, file: Path, job: Job, title: str, machines: tuple[str, ...] | None = None) -> None:
+        job_id = self._workbench.submit(job, title, machines)
+        self._files[job_id] = file
+        self._on_job(file)
+
+    @property
+    def _active_files(self) -> frozenset[Path]:
+        """Return the files of the studies with active jobs."""
+        return frozenset(self._files[entry.id] for entry in self._workbench.jobs.active if entry.id in self._files)
+
+    def _measuring(self, file: Path | None) -> list[JobEntry]:
+        """Return the active jobs that measure a study."""
+        return [entry for entry in self._workbench.jobs.active if self._files.get(entry.id) == file]
+
+    def _is_timing(self, study: StudySpec) -> bool:
+        jobs = [entry.job for entry in self._workbench.jobs.active]
+        return any(isinstance(job, LatencyJob) and job.spec == study.latency for job in jobs)
 
     def show_results(self) -> None:
         study = self._catalogue.bound_study(self._selected)
@@ -304,7 +358,7 @@ class StudiesController(QObject):
 
     def _read_current(self) -> None:
         if self._visible:
-            self._catalogue.read_states_of(self._jobs.files.union([self._selected] if self._selected else []))
+            self._catalogue.read_states_of(self._active_files.union([self._selected] if self._selected else []))
 
     def _selected_study(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
@@ -329,11 +383,11 @@ class StudiesController(QObject):
         self._show_progress()
 
     def _show_active(self) -> None:
-        self._view.list.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})
+        self._view.list.show_active(self._active_files)
 
     def _show_progress(self) -> None:
         state = self._state or StudyState()
-        self._view.show_progress(progress(state, self._jobs.measuring(self._selected)))
+        self._view.show_progress(progress(state, self._measuring(self._selected)))
 
     def _show_estimate(self, file: Path) -> None:
         self._view.launch.show_estimate(self._estimates.get(file, ""))
@@ -343,7 +397,12 @@ class StudiesController(QObject):
         if file == self._selected:
             self._show_progress()
 
-    def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
+    def _on_job_ended(self, job_id: str) -> None:
+        file = self._files.get(job_id)
+        if file is None:
+            self._on_results()  # it may have measured some of a study's runs
+            return
+        entry = self._workbench.jobs[job_id]
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
         elif entry.phase == "cancelled":

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QLabel, QLineEdit, QSplitter, QWidget
+from PySide6.QtGui import QDesktopServices, QKeyEvent
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QInputDialog, QLabel, QLineEdit, QSplitter, QWidget
 
 from wina_app.pages.studies.launch_panel import StudyLaunch
 from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState, facts
-from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.style.theme import GRID, HALF
 from wina_app.widgets.base_page import Page
@@ -117,8 +116,13 @@ def _selectable(text: str) -> QLabel:
     return label
 
 
-_SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _NARROWEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 26, GRID * 40
+_SLURM = (
+    "The missing measurements become an array job of this computer's Slurm queue. The command `wina jobs` shows it\n"
+    "and imports its results.\n\n"
+    "Settings, for example partition=gpu,gpus=1,time=2:00:00; also account, qos, cpus, mem, parallel (elements at\n"
+    "once), and any long option of sbatch:"
+)
 _REST_MS = 80
 """Pause after typing before the list is filtered."""
 _RUNNING = "This study is queued or running already"
@@ -140,7 +144,6 @@ class StudiesPage(Page):
 
     def __init__(self) -> None:
         super().__init__("studies", "Studies")
-        self.setAcceptDrops(True)
         self._entry: GalleryEntry | None = None
         self._report: Path | None = None
         self._state: StudyState | None = None
@@ -206,6 +209,7 @@ class StudiesPage(Page):
     def _select_first_match(self) -> None:
         self._filter()
         self.list.select_first()
+        self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Go from the search into the list on the Down key."""
@@ -223,16 +227,6 @@ class StudiesPage(Page):
         if isinstance(file := state.get("study"), str):
             self.study_restored.emit(Path(file))
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if _dropped_file(event) is not None:
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        file = _dropped_file(event)
-        if file is not None:
-            event.acceptProposedAction()
-            self.file_opened.emit(file)
-
     def _choose_file(self) -> None:
         file, _ = QFileDialog.getOpenFileName(self, "Open study file", "", "Studies (*.toml *.json)")
         if file:
@@ -247,10 +241,10 @@ class StudiesPage(Page):
         self.launch.commit()
         self.submit_requested.emit()
 
-    def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
-        """Ask for the settings of an array job; None if the user declines."""
-        dialog = SubmitDialog(last, self)
-        return dialog.choice() if dialog.exec() else None
+    def ask_submission(self, last: str) -> str | None:
+        """Ask for the settings of an array job, the last ones at first; None if the user declines."""
+        settings, accepted = QInputDialog.getText(self, "Submit to Slurm", _SLURM, text=last)
+        return settings.strip() if accepted else None
 
     def _open_report(self) -> None:
         if self._report is not None:
@@ -313,9 +307,3 @@ class StudiesPage(Page):
         if self._progress is not None:
             return _RUNNING
         return "" if state.to_do else "All measurements of this study are stored"
-
-
-def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:
-    urls = event.mimeData().urls()
-    files = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
-    return files[0] if len(files) == 1 and files[0].suffix.lower() in _SUFFIXES else None

@@ -16,26 +16,6 @@ from wina_core.studies.gallery import GalleryEntry
 from wina_core.studies.tasks.fuzzy_search import FuzzySearch
 
 
-class StudySearch:
-    """Texts of studies prepared for searching."""
-
-    def __init__(self, entries: Sequence[GalleryEntry]) -> None:
-        self._files = [entry.file for entry in entries]
-        self._texts = [_text(entry).casefold() for entry in entries]
-        self._names = FuzzySearch([_name(entry) for entry in entries])
-
-    def matching(self, query: str) -> set[Path]:
-        """Return the files of the studies that have every word of a query in title, names, description or facts.
-
-        If no study has, titles and names match that resemble the query: mistyped or abbreviated ones.
-        """
-        words = query.casefold().split()
-        matches = {
-            file for file, text in zip(self._files, self._texts, strict=True) if all(word in text for word in words)
-        }
-        return matches or {self._files[index] for index in self._names.search(query)}
-
-
 def _name(entry: GalleryEntry) -> str:
     return f"{entry.title} {entry.name} {entry.file.stem}"
 
@@ -70,7 +50,8 @@ class StudyList(QTreeWidget):
         self._words: dict[Path, str] = {}
         self._active: frozenset[Path] = frozenset()
         self._listed: list[tuple[Path, str]] = []
-        self._search = StudySearch(())
+        self._texts: dict[Path, str] = {}
+        self._names = FuzzySearch([])
         self._query = ""
         self.currentItemChanged.connect(self._on_current)
         notifier().changed.connect(self._restyle)
@@ -81,7 +62,8 @@ class StudyList(QTreeWidget):
             listed = [(entry.file, entry.kind + entry.title + entry.error) for entry in entries]
             if listed != self._listed:  # filling the list again would lose its scroll position
                 self._listed = listed
-                self._search = StudySearch(entries)
+                self._texts = {entry.file: _text(entry).casefold() for entry in entries}
+                self._names = FuzzySearch([_name(entry) for entry in entries])
                 self._fill(entries)
                 self.filter(self._query)
             if selected in self._items:
@@ -117,10 +99,12 @@ class StudyList(QTreeWidget):
     def filter(self, query: str) -> int:
         """Show the studies that match a query, all for an empty one, and return how many do.
 
-        Where the selected study is not among them, the first one is selected.
+        They have every word of the query in title, names, description or facts; where none has, titles and names match
+        that resemble it. Where the selected study is not among them, the first one is selected.
         """
-        self._query = query
-        matches = self._search.matching(query) if query.strip() else set(self._items)
+        self._query, words, files = query, query.casefold().split(), list(self._texts)
+        matches = {file for file, text in self._texts.items() if all(word in text for word in words)}
+        matches = matches or {files[index] for index in self._names.search(query)}
         for file, item in self._items.items():
             item.setHidden(file not in matches)
         groups = {item.parent() for item in self._items.values()}
@@ -130,16 +114,12 @@ class StudyList(QTreeWidget):
                 group.setHidden(group not in visible_groups)
         current = self.currentItem()
         if current is not None and current.isHidden() and matches:
-            self._select_first()
+            self.select_first()
         elif current is not None:
             self.scrollToItem(current)
         return len(matches)
 
     def select_first(self) -> None:
-        self._select_first()
-        self.setFocus(Qt.FocusReason.ShortcutFocusReason)
-
-    def _select_first(self) -> None:
         first = next((item for item in self._items.values() if not item.isHidden()), None)
         if first is not None:
             self.setCurrentItem(first)

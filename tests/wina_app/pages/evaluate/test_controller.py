@@ -4,16 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController
+from wina_app.pages.evaluate.controller import EvaluateController
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, parse_sparsities, rotation_choices
-from wina_app.shared.rotation_choices import ROTATION_PRESETS
+from wina_app.shared.evaluation_choice import EvaluationChoice, build_study
 from wina_app.shared.run_grid import Grid
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
-from wina_core.errors import WinaError
-from wina_core.jobs import EvaluateJob, Failed, Partial
+from wina_core.jobs import EvaluateJob, Partial
 from wina_core.model_info.resolve import resolve
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Configuration, MethodSpec, ModelSource, RotationSpec
@@ -134,11 +132,6 @@ def test_a_preset_that_measures_reads_the_calibration_text():
     assert (prose.rotation.text.source, prose.allocators[0].text.source) == ("prose.txt", "prose.txt")
 
 
-def test_without_a_model_nothing_is_counted(empty):
-    empty.controller.count()
-    assert empty.view.last("show_problem") == NO_MODEL
-
-
 def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):
     waiting, refusals = [], []
 
@@ -167,16 +160,6 @@ def test_an_unknown_task_is_told_before_anything_is_queued(bench):
     assert bench.view.last("show_error") == 'There is no task "helaswag"; did you mean hellaswag?'
     assert not bench.engine.submitted
     assert bench.store.store.studies() == []
-
-
-def test_a_hidden_page_counts_nothing_until_it_is_shown(bench, qtbot):
-    bench.store.changed.emit()
-    qtbot.waitSignal(bench.controller._settle.timeout).wait()
-    assert not bench.view.calls("show_grid")
-    bench.controller.set_visible(True)
-    qtbot.waitUntil(lambda: len(bench.view.calls("show_grid")) == 1)
-    bench.store.changed.emit()
-    qtbot.waitUntil(lambda: len(bench.view.calls("show_grid")) == 2)
 
 
 def test_what_is_counted_is_what_is_queued_and_the_study_is_kept(bench):
@@ -222,12 +205,6 @@ def test_a_cancelled_job_leaves_its_runs_to_do_again(bench):
     assert "cancelled" in bench.view.last("show_notice")
 
 
-def test_a_failed_job_is_said_in_place(bench):
-    bench.controller.evaluate()
-    bench.engine.answer(lambda job_id: Failed(job_id=job_id, error='There is no task "x"; check its name.'))
-    assert bench.view.last("show_error") == 'There is no task "x"; check its name.'
-
-
 def test_what_cannot_be_a_study_is_said_in_one_sentence(bench):
     for change, message in (
         ({"methods": ()}, "No method is chosen"),
@@ -247,18 +224,6 @@ def test_what_cannot_be_a_study_is_said_in_one_sentence(bench):
         assert not bench.engine.submitted
 
 
-def test_sparsities_are_sorted_and_each_once():
-    assert parse_sparsities(" 65%, 25; 40.5 25 ") == (0.25, 0.405, 0.65)
-    assert parse_sparsities("0") == (0.0,)
-    with pytest.raises(WinaError):
-        parse_sparsities("1e400")
-
-
-def test_dense_alone_needs_neither_sparsity_nor_rotation():
-    study = build_study(replace(CHOICE, methods=(DENSE,), sparsities="", rotations=()), DEMO, None)
-    assert len(expand(study)) == 1
-
-
 def test_the_current_plan_is_a_column_of_its_own(empty):
     load(empty.workbench, DEMO, summary())
     plan = SparsityPlan.uniform(summary().layout, 0.3).with_cells({(0, 0): 0.9})
@@ -266,12 +231,6 @@ def test_the_current_plan_is_a_column_of_its_own(empty):
     empty.choose(with_plan=True, methods=(WINA,))
     empty.controller.count()
     assert empty.view.last("show_grid").columns == ("25 %", "50 %", f"plan\n{100 * plan.budget:.1f} %")
-
-
-def test_other_selections_are_told_apart_from_topk(bench):
-    method = WINA.model_copy(update={"selection": "top_p", "masks": "shared"})
-    bench.choose(methods=(method,), rotations=(NO_ROTATION,))
-    assert bench.grid.rows == ("wina (shared masks), top p",)
 
 
 def test_every_allocator_has_a_column_for_every_sparsity(bench):
@@ -300,14 +259,6 @@ def test_a_named_configuration_is_one_row_whatever_rotations_are_ticked(bench):
     rotations = (NO_ROTATION, configuration.rotation)
     bench.choose(methods=(TEAL,), rotations=rotations, configurations=(configuration,))
     assert bench.grid.rows == ("teal", "teal, per_layer + heads"), "the same configuration twice is one row"
-
-
-def test_rotations_are_offered_each_once_the_current_one_marked():
-    labels = [label for label, _ in rotation_choices(RotationSpec(), list(ROTATION_PRESETS.values()))]
-    assert labels[:2] == ["none", "global + heads (current)"]
-    assert len(set(labels)) == len(labels)
-    assert "per_site (k, gate)" in labels
-    assert rotation_choices(NO_ROTATION, [])[0] == ("none", NO_ROTATION)
 
 
 def test_samples_and_consent_are_those_of_one_launch_and_part_of_no_spec(bench):

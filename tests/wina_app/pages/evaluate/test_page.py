@@ -1,6 +1,5 @@
 """The Evaluate page's own conduct; what it counts and queues is the controller's."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,8 @@ from wina_app.shared.evaluation_choice import (
     FIRST_SPARSITIES,
     FIRST_TASKS,
     FIRST_TOKENS,
-    build_study,
 )
 from wina_app.shared.run_grid import Cell, Grid
-from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
 from wina_core.specs import (
@@ -24,9 +21,7 @@ from wina_core.specs import (
     NO_ROTATION,
     Configuration,
     MethodSpec,
-    ModelSource,
     RotationSpec,
-    TextSpec,
 )
 from wina_core.studies.tasks.task_folder import RISK
 
@@ -69,25 +64,6 @@ def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(pag
     page.suit_model(is_demo=True)
     assert (page.choice().tasks, page.choice().limit) == (FIRST_TASKS, FIRST_DOCUMENTS)
     assert (page.choice().fidelity_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
-
-
-def test_second_halves_are_scored_if_chosen(page) -> None:
-    assert not page.choice().second_half
-    page.tasks.second_half.setChecked(True)
-    study = build_study(replace(page.choice(), methods=(DENSE,)), ModelSource(location="demo"), None)
-    assert study.evaluation.fidelity.scored == study.evaluation.original.scored == "second_half"
-
-
-def test_the_demos_text_has_a_remark_on_its_domain_for_other_models(page) -> None:
-    def remark() -> bool:
-        return not page.tasks._domain.isHidden()
-
-    page.suit_model(is_demo=True)
-    assert not remark()
-    page.suit_model(is_demo=False)
-    assert remark()
-    page.tasks.fidelity_text.setText("data:wikitext")
-    assert not remark()
 
 
 def test_the_chat_template_is_offered_where_the_model_has_one(page) -> None:
@@ -195,15 +171,6 @@ def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
     assert not page.choice().run_model_code
 
 
-def test_data_come_from_a_folder_and_the_batch_size_may_be_automatic(page, tmp_path, monkeypatch) -> None:
-    assert (page.choice().data_folder, page.choice().batch_size) == ("", 16)
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    page.tasks.data.choose.click()
-    page.tasks.batch.setValue(page.tasks.batch.minimum())
-    assert page.tasks.batch.text() == "automatic"
-    assert (page.choice().data_folder, page.choice().batch_size) == (str(tmp_path), "auto")
-
-
 @pytest.mark.parametrize(
     ("typed", "kind", "saved"),
     [("a.toml", "", "a.toml"), ("a.json", "", "a.json"), ("a", "Study (*.toml)", "a.toml"), ("v1.5", "", "v1.5.toml")],
@@ -215,40 +182,9 @@ def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypa
     assert asked.args == [Path(f"/x/{saved}")]
 
 
-def test_no_panel_is_narrower_than_what_it_holds(page, qapp) -> None:
-    apply_theme(qapp, "light")
-    apply_stylesheet(page)
-    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: 20px; }}")
-    long = RotationSpec(text=TextSpec(source="/a/long/path/" * 20))
-    page.configurations.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)
-    page.resize(1200, 600)
-    page.show()
-    qapp.processEvents()
-    for panel in (page.configurations, page.tasks):
-        assert panel.widget().width() == panel.viewport().width() >= panel.widget().minimumSizeHint().width()
-        assert panel.width() < 600, "the runs keep their place"
-
-
-def test_a_rotation_whose_runs_are_running_keeps_its_tick(page) -> None:
-    mine, free = RotationSpec(per_head=True, mode="none"), RotationSpec()
-    page.configurations.show_rotations([("none", NO_ROTATION), ("mine", mine)], mine, None)
-    offered = [("none", NO_ROTATION), ("free", free), ("mine", mine)]
-    page.configurations.show_rotations(offered, free, None, (mine,))
-    assert page.choice().rotations == (NO_ROTATION, mine)
-
-
 def test_runs_that_are_queued_or_running_are_counted_apart(page) -> None:
     cells = {("wina", str(number)): Cell(str(number), 1, int(number > 0), number > 0) for number in range(4)}
     grid = Grid(("wina",), tuple(map(str, range(4))), cells)
     page.show_grid(grid)
     assert page._summary.text() == "4 runs in all  ·  0 to do  ·  3 queued or running  ·  1 stored"
     assert (page.primary.text(), page.primary.isEnabled()) == ("Evaluate", False)
-
-
-def test_the_export_is_offered_for_one_sparse_model_alone(page) -> None:
-    page.export.show_reason("4 are chosen")
-    assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "4 are chosen")
-    page.export.show_reason("")
-    assert page.export.button.isEnabled()
-    page.show_problem("Nothing would be measured")
-    assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "Nothing would be measured")

@@ -8,12 +8,10 @@ from wina_app.pages.gate_inspector.view_state import (
     MOST_POINTS,
     boundaries,
     compared_methods,
-    histogram,
     logs,
     planned_gates,
     points,
 )
-from wina_app.plots.axes import log_ticks
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.pages.gate_inspector.samples import answer
@@ -62,13 +60,15 @@ def settle(qtbot, shown: GateInspector) -> None:
 def test_every_boundary_parts_what_its_method_keeps_from_what_it_drops(cell, token):
     gates = planned_gates(cell, PLAN)
     wina, teal, _ = gates
-    drawn = {line.gate.method.name: line for line in boundaries(cell, gates, wina, token)}
+    drawn = {gate.method.name: (x, y) for gate, x, y in boundaries(cell, gates, wina, token)}
     assert set(drawn) == {"wina", "teal"}, "CATS scores something else than |x|"
     x, y = logs(cell.inputs[token]), logs(cell.norms)
-    assert drawn["teal"].x[0] == drawn["teal"].x[1]
-    assert ((x >= drawn["teal"].x[0]) == teal.mask[token]).all()
-    level = drawn["wina"].x[0] + drawn["wina"].y[0]
-    assert drawn["wina"].x[1] + drawn["wina"].y[1] == pytest.approx(level)
+    (left, right), _ = drawn["teal"]
+    assert left == right
+    assert ((x >= left) == teal.mask[token]).all()
+    (left, right), (top, bottom) = drawn["wina"]
+    level = left + top
+    assert right + bottom == pytest.approx(level)
     assert ((x + y >= level - 1e-6) == wina.mask[token]).all()
 
 
@@ -80,24 +80,13 @@ def test_all_tokens_are_drawn_in_part_and_said_to_be():
     assert np.array_equal(found.kept_mask, planned_gates(many, PLAN)[0].mask[found.token, found.neuron])
 
 
-def test_the_histogram_counts_every_input_once(cell):
+def test_the_histogram_counts_every_input_once(inspector, cell):
     now = planned_gates(cell, PLAN)[0]
-    all_of_them, one = histogram(now, None), histogram(now, 2)
-    assert (all_of_them.kept_counts.sum(), all_of_them.dropped_counts.sum()) == (180, 180)
-    assert (one.kept_counts.sum(), one.dropped_counts.sum()) == (30, 30)
-    assert len(one.boundaries) == 1
-    assert len(all_of_them.boundaries) == 3
-    assert one.boundaries[0] == pytest.approx(np.log10(now.boundaries[2]))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(-4.0, 0.1, [1e-4, 1e-2, 1]), (-0.5, 0.6, [0.5, 1, 2]), (0.0, 0.079, [1, 1.05, 1.1, 1.15])],
-)
-def test_an_axis_of_powers_has_round_numbers(low, high, expected):
-    ticks = log_ticks(low, high, 4)
-    assert [10**tick for tick in ticks][: len(expected)] == pytest.approx(expected)
-    assert all(low <= tick <= high + 1e-9 for tick in ticks)
+    for token, inputs, borders in ((None, 360, 3), (2, 60, 1)):
+        inspector.histogram.show_scores(now, token)
+        everything, kept, *lines = inspector.histogram.traces
+        assert (sum(everything.y), sum(kept.y), len(lines)) == (inputs, inputs // 2, borders)
+    assert lines[0].x[0] == pytest.approx(np.log10(now.boundaries[2]))
 
 
 def test_the_figures_are_those_of_the_record_and_of_another_target_what_is_known(qtbot, inspector, cell):
@@ -179,16 +168,3 @@ def test_the_largest_record_does_not_stall_the_window(qtbot, inspector, stall_wa
     settle(qtbot, inspector)
     inspector.show_cell(large, planned_gates(large, PLAN.with_cells({(2, 6): 0.7})))
     settle(qtbot, inspector)
-
-
-def test_larger_text_takes_the_methods_apart(qapp, qtbot, inspector):
-    inspector.resize(440, 900)
-    boxes = list(inspector.form.boxes.values())
-    second = boxes[(len(boxes) + 1) // 2]
-    qtbot.waitUntil(lambda: boxes[0].y() == second.y())  # in two columns
-    apply_theme(qapp, "light", 1.5)
-    try:
-        qtbot.waitUntil(lambda: boxes[0].x() == second.x())
-        qtbot.waitUntil(lambda: inspector.horizontalScrollBar().maximum() == 0)
-    finally:
-        apply_theme(qapp, "light", 1.0)

@@ -1,27 +1,29 @@
 """From the Latency page's choice to a job, and from points that land to what is shown."""
 
-from dataclasses import replace
-
 import pytest
 from wina_app.pages.latency.controller import LatencyController, summary
-from wina_app.pages.latency.form_state import build_products
 from wina_app.pages.latency.page import LatencyPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
-from tests.wina_app.pages.latency.test_state import CHOICE, DECODING
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
 from wina_core.jobs import Cancel, DecodeJob, Failed, LatencyJob, Measured, Pause, Resume
 from wina_core.records import SweepReport
-from wina_core.specs import RotationSpec
-from wina_core.specs.latency import BUDGET_SECONDS
+from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs.latency import DecodeSpec, LatencySpec, Shape
 
+SPEC = LatencySpec(
+    shapes=(Shape(outputs=64, inputs=48),),
+    sparsities=(0.25, 0.5),
+    dtypes=("float32",),
+    methods=("dense", "wina"),
+)
 LOCAL = ("cpu", HERE.hardware)
 
 
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(LatencyPage, choice=CHOICE)
+    view = Recorded(LatencyPage, make_spec=SPEC, measures_again=False)
     yield LatencyController(workbench, view), view, workbench, engine, store
     store.store.close()
 
@@ -59,7 +61,7 @@ def test_the_count_is_that_of_the_job(bench):
     assert view.last("show_problems") == {}
     assert (view.last("show_count").missing, view.last("show_count").points) == (2, 3)
     assert view.named("show_count") == {"active": False, "budget_seconds": None}
-    view.returns(choice=replace(CHOICE, again=True))
+    view.returns(measures_again=True)
     controller.count()
     assert view.last("show_count").missing == 3
     controller.measure()
@@ -68,7 +70,7 @@ def test_the_count_is_that_of_the_job(bench):
 
 def test_a_sweep_that_is_too_large_is_refused_with_its_size(bench):
     controller, view, _, engine, _ = bench
-    view.returns(choice=replace(CHOICE, batches=" ".join(map(str, range(1, 16385)))))
+    view.returns(make_spec=SPEC.model_copy(update={"batches": tuple(range(1, 16385))}))
     controller.count()
     assert "more than 20,000" in view.last("show_problems")["points"]
     assert not view.calls("show_count")
@@ -82,7 +84,7 @@ def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices
     waiting = []
     monkeypatch.setattr(store, "ask", lambda question, answer, _refused: waiting.append((question, answer)))
     controller.count()
-    view.returns(choice=replace(CHOICE, sparsities="65"))
+    view.returns(make_spec=SPEC.model_copy(update={"sparsities": (0.65,)}))
     controller.count()
     for question, answer in reversed(waiting):
         answer(question(store.store))
@@ -121,21 +123,11 @@ def test_points_that_land_for_another_shape_are_followed(bench, qtbot):
     assert view.last("show_offer").subject == (64, 48), "once it was picked it stays"
 
 
-def test_points_that_land_while_the_page_is_hidden_are_shown_with_it(bench, qtbot):
-    controller, view, _, engine, _ = bench
-    controller.measure()
-    engine.answer(measured(timed()))
-    qtbot.waitSignal(controller.reading._pause.timeout).wait()
-    assert view.last("show_offer").machines == ()
-    controller.set_visible(True)
-    assert charted(view) == [("wina", (50.0,))]
-
-
 def test_the_page_shows_the_sweep_that_runs_and_holds_it(bench):
     controller, view, workbench, engine, _ = bench
     assert not view.calls("show_job")
     controller.measure()
-    workbench.submit(LatencyJob(spec=build_products(replace(CHOICE, batches="4"))), "the next one")
+    workbench.submit(LatencyJob(spec=SPEC.model_copy(update={"batches": (4,)})), "the next one")
     assert view.last("show_job").title == "Latency of 1 shape: 3 points"
     controller.pause()
     assert isinstance(engine.sent[-1], Pause)
@@ -171,28 +163,20 @@ def test_a_failure_a_cancellation_and_points_left_out_are_told_on_the_page(bench
     assert summary(report) == "1 point measured, 0 stored before. Left out, 2 of 3 points: too large."
 
 
-def test_jobs_of_other_pages_say_nothing_here(bench):
-    _, view, workbench, engine, _ = bench
-    workbench.submit(LatencyJob(spec=build_products(CHOICE)), "someone else's")
-    engine.answer(done())
-    assert not view.calls("show_notice")
-
-
 def test_decoding_is_that_of_the_other_pages_model_rotation_and_method(bench):
     controller, view, workbench, engine, store = bench
-    view.returns(choice=DECODING)
     controller.choose_kind("decoding")
-    controller.count()
-    assert view.last("show_problems") == {"model": "Open a model first."}
     load(workbench)
+    spec = DecodeSpec(
+        model=workbench.workspace.source, method=MethodSpec(name="wina"), sparsities=(0.25, 0.5), new_tokens=16
+    )
+    view.returns(make_spec=spec)
     workbench.workspace.set_rotation(RotationSpec())
     assert view.last("show_context") == workbench.workspace.breadcrumb()
     controller.measure()
     job = engine.last.job
     assert isinstance(job, DecodeJob)
-    assert (job.spec.model, job.spec.rotation) == (workbench.workspace.source, RotationSpec())
-    assert (job.spec.method.name, job.spec.sparsities, job.spec.new_tokens) == ("wina", (0.25, 0.5), 16)
-    assert job.spec.budget_seconds == BUDGET_SECONDS
+    assert job.spec == spec
     engine.answer(measured(decoded(0.5)))
     controller.read()
     assert charted(view) == [("wina", (50.0,))]
@@ -215,16 +199,3 @@ def test_a_row_of_the_table_brings_its_shape_and_batch_into_the_plots(bench):
     assert view.named("show_chart")["fresh"]
     controller.select(-1)
     assert view.last("show_offer").load == 4
-
-
-def test_more_of_the_same_is_not_a_fresh_plot(bench):
-    controller, view, _, _, store = bench
-    store.store.record_latency(timed(sparsity=0.25))
-    controller.set_visible(True)
-    assert view.named("show_chart")["fresh"]
-    store.store.record_latency(timed(sparsity=0.5))
-    controller.read()
-    assert not view.named("show_chart")["fresh"]
-    controller.choose_y_axis("roofline")
-    assert view.named("show_chart")["fresh"]
-    assert view.last("show_chart").left.title == "of the memory bandwidth (%)"

@@ -8,7 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from tests.wina_app.fakes import done, load
-from tests.wina_app.timed_points import ELSEWHERE, decoded, timed
+from tests.wina_app.timed_points import decoded, timed
 from tests.wina_app.tour import settle
 
 
@@ -46,8 +46,7 @@ def test_the_form_is_restored_by_the_next_start(page):
     page.restore_view(state | {"left plot": "none such"})
     assert page.form.decoding.isVisible()
     assert page.form.decoding.new_tokens.value() == 7
-    choice = page.form.products.choice()
-    assert (choice.presets, choice.shapes, choice.dense_products) == ((), "64x48", ())
+    assert (page.form.products.ticked_presets(), page.form.products.shapes.text()) == ((), "64x48")
 
 
 def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
@@ -109,21 +108,6 @@ def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_th
     assert not left._catch.isVisible()
 
 
-def test_shape_batch_and_machine_are_chosen_in_boxes(workbench, page, qtbot):
-    record(workbench, timed(), timed(batch=4), timed(outputs=128), timed(ELSEWHERE, outputs=32))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
-    assert page.machine.currentText() == "a test, 1 of 2 threads"
-    for box, key, text in (
-        (page.subject, Qt.Key.Key_Home, "64x48 (down)"),
-        (page.load, Qt.Key.Key_Down, "4"),
-        (page.machine, Qt.Key.Key_Home, "a GPU"),
-    ):
-        box.setFocus()
-        qtbot.keyClick(box, key)
-        assert box.currentText() == text
-    assert page.table.model().rowCount() == 1
-
-
 def test_decoding_has_a_form_a_table_and_plots_of_its_own(workbench, page, qtbot):
     record(workbench, timed(), decoded(0.5))
     page.form.kind.setFocus()
@@ -141,19 +125,6 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(workbench, page, qtbot
     decoding.budget.setValue(0)
     qtbot.waitUntil(lambda: page.count.text() == "")
     assert decoding.model.text() == " / ".join(text for _, text in workbench.workspace.breadcrumb())
-
-
-def test_verdicts_stand_beside_the_timed_points_of_decoding(workbench, page, qtbot):
-    load(workbench)
-    record(workbench, decoded(0.5), decoded(0.65))
-    assert not page.tables.isVisible()
-    page.kind_chosen.emit("decoding")
-    qtbot.waitUntil(lambda: page.worth.table.model().rowCount() == 2)
-    assert (page.worth.isVisible(), page.table.isVisible()) == (True, False)
-    qtbot.mouseClick(page.tables.buttons["points"], Qt.MouseButton.LeftButton)
-    assert (page.worth.isVisible(), page.table.isVisible()) == (False, True)
-    page.restore_view(page.view_state() | {"table": "worth"})
-    assert page.worth.isVisible()
 
 
 def test_rows_are_sorted_selected_copied_and_exported_to_the_last_digit(workbench, page, qtbot, tmp_path, monkeypatch):

@@ -1,20 +1,10 @@
 """From what is typed to a sweep, and from stored rows to what the plots show."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.pages.latency.form_state import (
-    ChoiceError,
-    DecodeChoice,
-    ProductChoice,
-    build_decoding,
-    build_products,
-    parse_batches,
-    parse_shapes,
-    plan_job,
-)
+from wina_app.pages.latency.form import ChoiceError, DecodeForm, ProductForm, parse_batches, parse_shapes
+from wina_app.pages.latency.plan import plan_job
 from wina_app.shared.latency.chart import decode_chart, instability, product_chart
 from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, make_entries
@@ -27,20 +17,32 @@ from wina_core.specs import DENSE, NO_ROTATION, MethodSpec
 from wina_core.specs.latency import with_backend
 from wina_core.store import LatencyRow
 
-CHOICE = ProductChoice(
-    presets=(),
-    shapes="64x48",
-    batches="1",
-    sparsities="25, 50",
-    dtypes=("float32",),
-    methods=("dense", "wina"),
-    selections=("threshold",),
-    backends=("auto",),
-    device="auto",
-    repetitions=20,
-    again=False,
-)
-DECODING = DecodeChoice(sparsities="25, 50", prompt_tokens=64, new_tokens=16, repetitions=5, again=False)
+
+@pytest.fixture
+def form(qtbot, qapp):  # noqa: ARG001 - widgets need an application
+    """A sweep of dense and WINA at two sparsities."""
+    form = ProductForm()
+    qtbot.addWidget(form)
+    form.tick_presets(())
+    for line, text in ((form.shapes, "64x48"), (form.batches, "1"), (form.sparsities, "25, 50")):
+        line.setText(text)
+    tick(form.dtypes, "float32")
+    tick(form.dense_products)
+    return form
+
+
+@pytest.fixture
+def decoding(qtbot, qapp):  # noqa: ARG001 - widgets need an application
+    form = DecodeForm()
+    qtbot.addWidget(form)
+    form.sparsities.setText("25, 50")
+    form.new_tokens.setValue(16)
+    return form
+
+
+def tick(ticks, *names):
+    for name, box in ticks.boxes.items():
+        box.setChecked(name in names)
 
 
 def products(store, *records):
@@ -57,34 +59,42 @@ def products(store, *records):
         ("batches", ("4, 0", "one", "")),
         ("sparsities", ("100", " ")),
         ("device", ("gpu",)),
-        *((ticks, ((),)) for ticks in ("dtypes", "methods", "selections", "backends")),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field_alone_each_in_its_own_words(field, values):
+def test_what_is_wrong_is_said_at_its_field_alone_each_in_its_own_words(form, field, values):
     said = set()
     for value in values:
+        getattr(form, field).setText(value)
         with pytest.raises(ChoiceError) as error:
-            build_products(replace(CHOICE, **{field: value}))
+            form.make_spec()
         assert list(error.value.problems) == [field]
         said.add(error.value.problems[field])
     assert len(said) == len(values)
 
 
-def test_all_fields_that_are_wrong_are_told_at_once():
+def test_all_fields_that_are_wrong_are_told_at_once(form):
+    form.shapes.setText("a")
+    for field in ("dtypes", "selections", "backends"):
+        tick(getattr(form, field))
     with pytest.raises(ChoiceError) as error:
-        build_products(replace(CHOICE, shapes="a", batches="0", methods=()))
-    assert set(error.value.problems) == {"shapes", "batches", "methods"}
+        form.make_spec()
+    assert set(error.value.problems) == {"shapes", "dtypes", "selections", "backends"}
 
 
-def test_presets_and_own_shapes_are_measured_together_each_once():
-    spec = build_products(replace(CHOICE, presets=("paper",), shapes="4096x11008, 64 × 48"))
+def test_presets_and_own_shapes_are_measured_together_each_once(form):
+    form.tick_presets(("paper",))
+    form.shapes.setText("4096x11008, 64 × 48")
+    spec = form.make_spec()
     assert [shape.label for shape in spec.shapes] == ["4096x11008", "5120x17920", "64x48"]
-    assert (spec.sparsities, spec.methods, spec.repetitions) == ((0.25, 0.5), ("dense", "wina"), 20)
+    assert (spec.sparsities, spec.methods) == ((0.25, 0.5), ("dense", "wina"))
 
 
-def test_dense_products_alone_need_neither_sparsity_nor_selection_nor_backend():
-    choice = replace(CHOICE, methods=("dense",), sparsities="", selections=(), backends=())
-    (point,) = build_products(choice).points()
+def test_dense_products_alone_need_neither_sparsity_nor_selection_nor_backend(form):
+    form.sparsities.setText("")
+    tick(form.methods, "dense")
+    tick(form.selections)
+    tick(form.backends)
+    (point,) = form.make_spec().points()
     assert (point.method, point.backend, point.sparsity) == ("dense", "torch", 0.0)
 
 
@@ -99,14 +109,14 @@ def test_shapes_are_read_as_they_are_written(sizes):
     assert [(shape.outputs, shape.inputs) for shape in shapes] == sizes
 
 
-def test_decoding_is_that_of_the_other_pages_choice():
-    spec = build_decoding(DECODING, SOURCE, NO_ROTATION, MethodSpec(name="teal"))
+def test_decoding_is_that_of_the_other_pages_choice(decoding):
+    spec = decoding.make_spec(SOURCE, NO_ROTATION, MethodSpec(name="teal"))
     assert [(point.sparsity, point.method.name, point.new_tokens) for point in spec.points()] == [
         (0.25, "teal", 16),
         (0.5, "teal", 16),
     ]
     assert spec.calibration is None
-    calibrated = build_decoding(DECODING, SOURCE, NO_ROTATION, MethodSpec(name="teal", selection="threshold"))
+    calibrated = decoding.make_spec(SOURCE, NO_ROTATION, MethodSpec(name="teal", selection="threshold"))
     assert calibrated.calibration is not None
 
 
@@ -114,14 +124,16 @@ def test_decoding_is_that_of_the_other_pages_choice():
     ("source", "method", "sentence"),
     [(None, MethodSpec(name="wina"), "Open a model first."), (SOURCE, DENSE, "Dense decoding is measured beside")],
 )
-def test_decoding_without_a_model_or_a_gate_is_refused(source, method, sentence):
+def test_decoding_without_a_model_or_a_gate_is_refused(decoding, source, method, sentence):
     with pytest.raises(ChoiceError) as error:
-        build_decoding(DECODING, source, NO_ROTATION, method)
+        decoding.make_spec(source, NO_ROTATION, method)
     assert error.value.problems["model"].startswith(sentence)
 
 
-def test_a_job_measures_what_this_machine_has_not_stored_with_its_dense_products():
-    spec = build_products(replace(CHOICE, dense_products=("auto", "int8"), backends=("auto", "native")))
+def test_a_job_measures_what_this_machine_has_not_stored_with_its_dense_products(form):
+    tick(form.dense_products, "auto", "int8")
+    tick(form.backends, "auto", "native")
+    spec = form.make_spec()
     own = with_backend(spec.points()[1], "native").content_hash()
 
     def find(hashes):
@@ -160,16 +172,6 @@ def test_this_machine_is_shown_at_first_whatever_was_timed_later_elsewhere(store
     assert make_choices(entries, PointSelection(), None).machine == ("cuda", "a GPU"), (
         "the last one, before the engine is known"
     )
-
-
-def test_points_that_land_are_followed_until_something_is_picked(store):
-    entries = products(store, timed(), timed(ELSEWHERE, outputs=32), timed(ELSEWHERE, outputs=32, batch=4))
-    offer = make_choices(entries, PointSelection(since=0.0), ENVIRONMENT)
-    assert (offer.machine, offer.subject, offer.load) == (("cuda", "a GPU"), (32, 48), 1)
-    picked = PointSelection(machine=("cpu", HERE.hardware), load=4, since=0.0)
-    offer = make_choices(entries, picked, ENVIRONMENT)
-    assert (offer.machine, offer.subject, offer.load) == (("cpu", HERE.hardware), (64, 48), 1), "4 is not there"
-    assert offer.subjects == (("64x48 (down)", (64, 48)),)
 
 
 @pytest.mark.parametrize(
@@ -227,17 +229,6 @@ def test_lines_are_named_by_what_sets_them_apart(store):
     assert len({(line.method, line.marker, line.pattern) for line in chart.lines}) == 4, "each looks different"
 
 
-def test_of_one_sparsity_measured_with_other_repetitions_the_last_is_drawn(store):
-    chart = chart_of(store, timed(median=2.0), timed(repetitions=5, median=4.0))
-    assert chart.lines[0].right == (4.0,)
-
-
-def test_dense_is_a_reference_of_each_dtype(store):
-    chart = chart_of(store, timed(), timed(method="dense", dtype="bfloat16"))
-    assert chart.left.references == (("PyTorch dense", 1.0),)
-    assert chart.right.references == (("PyTorch dense bfloat16 3 ms", 3.0), ("PyTorch dense float32 3 ms", 3.0))
-
-
 def test_the_dense_line_is_that_of_the_speed_ups_and_the_strongest_dense_product_has_its_own(store):
     dense, int8 = timed(method="dense", median=2.5), timed(method="dense", backend="int8", median=1.5)
     entries = products(store, dense, int8, timed(sparsity=0.5, median=1.0))
@@ -280,27 +271,11 @@ def test_the_bound_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities
         assert curve[-1][1] <= 3.0 + 1e-9, "three times, or half again as much as the largest speed-up"
 
 
-def test_the_share_of_the_bandwidth_is_held_against_the_bandwidth(store):
-    chart = chart_of(store, timed(), y_axis="roofline")
-    assert chart.lines[0].left == (25.0,)
-    assert (chart.left.references, chart.left.curves) == ((("memory bandwidth 16 GB/s", 100.0),), ())
-
-
 def test_one_slow_turn_in_ten_does_not_flatten_the_rest(store):
     slow = timed(sparsity=0.25).model_copy(update={"p90_ms": 500.0})
     chart = chart_of(store, slow, timed())
     assert chart.lines[0].spans[0] == (1.5, 500.0), "the bar is what was measured"
     assert chart.right.ceiling == 6.0, "twice the largest median, dense included"
-
-
-def test_decoding_by_our_kernels_at_zero_is_a_baseline(store):
-    for record in (decoded(0.0).model_copy(update={"tokens_per_second": 24.0}), decoded(0.5)):
-        store.record_decoding(record)
-    rows = [entry.row for entry in make_entries(store.decode_rows(), {}, DecodeEntry).values()]
-    chart = decode_chart(rows, "speedup")
-    assert chart.left.references == (("PyTorch dense", 1.0), ("our kernels at 0 %: 1.20 ×", 1.2))
-    assert chart.right.references == (("our kernels at 0 %: 24 tokens/s", 24.0),)
-    assert [row.best_speedup for row in rows] == [1.0, pytest.approx(1.25)]
 
 
 def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model_they_are_of(store):
@@ -323,12 +298,6 @@ def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model
     chart = decode_chart([entry.row for entry in entries], "speedup")
     assert chart.lines[0].stable == (True, False, False)
     assert any(note.startswith("ring: unstable") for note in chart.notes)
-
-
-def test_no_rows_leave_empty_plots():
-    for chart in (product_chart([], "speedup"), decode_chart([], "speedup")):
-        assert chart.lines == ()
-        assert chart.right.references == ()
 
 
 def test_decoding_is_drawn_in_tokens_per_second(store):

@@ -2,16 +2,15 @@
 
 import pytest
 from wina_app.pages.model.controller import ModelController
-from wina_app.pages.model.cost_panel import CostPanel, cost_table
+from wina_app.pages.model.cost_panel import cost_table
 from wina_app.pages.model.page import ModelPage
-from wina_app.style.number_format import percent
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import layout, shape, summary
 from wina_core.jobs import Cancel, Done, InspectJob, Progress
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.resolve import resolve
-from wina_core.records import CostRecord, CostRow
+from wina_core.records import CostRow
 from wina_core.specs import MethodSpec, ModelSource
 from wina_core.specs.plans import UniformSparsity
 
@@ -79,18 +78,6 @@ def test_a_refused_folder_hides_neither_the_open_model_nor_one_that_is_being_loa
     assert workbench.workspace.breadcrumb()[0] == ("model", "demo-llama")
 
 
-def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
-    page = ModelPage()
-    qtbot.addWidget(page)
-    page.quantization.setCurrentIndex(page.quantization.findData("int4"))
-    assert page._not_loaded.isHidden(), "there is no other model to mistake it for"
-    page.show_summary("demo", ModelSource(location="demo"), summary())
-    assert "Not loaded yet" in page._not_loaded.text()
-    assert not page._not_loaded.isHidden()
-    page.show_summary("demo", ModelSource(location="demo", quantization="int4"), summary())
-    assert page._not_loaded.isHidden()
-
-
 WINA = MethodSpec(name="wina")
 
 
@@ -134,44 +121,10 @@ def test_the_table_has_every_number_in_one_unit_and_the_warning_where_it_belongs
     assert "16.0 bits read and 16.0 held per gated weight" in table.tips[0]
 
 
-def test_a_line_of_the_table_has_each_figure_in_its_own_column():
-    dense = row("dense", gated_flops=2e9, gated_bytes=4e9, net_flops=3e9, net_bytes=5e9, bits_read=4.5, bytes_held=6e9)
-    sparse = row(
-        "global", gated_flops=1e9, gated_flops_saving=0.11, gated_bytes=1.2e9, gated_bytes_saving=0.22,
-        net_flops=1.3e9, net_flops_saving=0.33, net_bytes=1.4e9, net_bytes_saving=0.44,
-        gated_sparsity=0.55, net_sparsity=0.66, bits_read=2.6, bytes_held=7e9,
-    )  # fmt: skip
-    record = CostRecord(
-        shape=shape(), method="wina", target_sparsity=0.5, context=512, quantization="none", rows=(dense, sparse)
-    )
-    lines = cost_table(record).lines
-    assert lines[0] == ("Dense", "2.00", "", "4.00", "", "3.00", "", "5.00", "", "", "4.50", "6.00")
-    saved = [percent(share) for share in (0.11, 0.22, 0.33, 0.44, 0.66)]
-    assert lines[1] == (
-        "Global", "1.00", saved[0], "1.20", saved[1], "1.30", saved[2], "1.40", saved[3], saved[4], "2.60", "7.00",
-    )  # fmt: skip
-    assert "22" in saved[1]
-
-
 def row(rotation: str, **figures: float) -> CostRow:
     """A line of which only the given figures are not 0."""
     names = [name for name, field in CostRow.model_fields.items() if field.annotation is float]
     return CostRow(rotation=rotation, shortcut_weights=0, terms=(), **dict.fromkeys(names, 0.0) | figures)
-
-
-def test_the_panel_asks_for_what_is_chosen_and_shows_the_answer(qtbot):
-    panel = CostPanel()
-    qtbot.addWidget(panel)
-    panel.show()
-    with qtbot.waitSignal(panel.changed) as asked:
-        panel.sparsity.setValue(65.0)
-    assert asked.args == [WINA, 0.65, 2048]
-    panel.show_cost(costs(shape(), WINA, UniformSparsity(sparsity=0.65)), "")
-    assert panel.table.rowCount() == 5
-    assert not panel.warning.isVisible()
-    panel.show_cost(None, "out of reach")
-    assert panel.problem.isVisible()
-    assert not panel.table.isVisible()
 
 
 def test_every_page_that_wants_a_model_says_that_one_is_being_loaded(application, qtbot):

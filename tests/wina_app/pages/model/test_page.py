@@ -1,7 +1,7 @@
 """The figures of the Model page, and its remarks."""
 
 from PySide6.QtWidgets import QFileDialog
-from wina_app.pages.model.page import ModelPage, projection_bars, summary_figures
+from wina_app.pages.model.page import ModelPage, projection_figures, summary_figures
 
 from tests.wina_app.stored_runs import summary
 from wina_core.specs import ModelSource
@@ -17,9 +17,9 @@ def test_the_experts_of_a_model_are_counted_where_they_are_held_and_read() -> No
     )
     figures = {name: (text, tip) for name, text, tip in summary_figures(mixture)}
     assert figures["Experts"] == ("8 of 64 per token", "In 7 of the layers; memory holds all experts")
-    held, read = ({bar.label: bar.value for bar in projection_bars(each)} for each in (mixture, dense))
+    held, read = ({name: tip for name, _, tip in projection_figures(each)} for each in (mixture, dense))
     assert held["q"] == read["q"]
-    assert held["gate"] == 172032 * (1 + 7 * 8)
+    assert held["gate"] == f"{172032 * (1 + 7 * 8):,} weights."
 
 
 def test_what_to_know_about_the_weights_is_shown_under_the_name(qtbot) -> None:

@@ -11,7 +11,6 @@ from wina_app.pages.model.page import ModelPage
 from wina_app.pages.model.start_view import LicenceDialog
 
 from tests.wina_app.fakes import Recorded, make_workbench
-from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.errors import WinaError
 from wina_core.model_info.small_models import SMALL_MODELS, fetched_from
 
@@ -73,17 +72,6 @@ def test_a_model_is_fetched_after_its_licence_was_accepted_and_then_opened(bench
     assert view.calls("ask_licence") == [MODEL], "it is here now"
 
 
-def test_a_refused_licence_fetches_nothing(bench, fetching):
-    controller, view, workbench, engine = bench
-    view.returns(ask_licence=False)
-    controller.open(NAME)
-    assert (list(workbench.jobs), fetching[1], engine.submitted) == ([], [], [])
-    assert view.last("show_location") == ""
-    workbench.workspace.set_model(SOURCE, summary())
-    controller.open(NAME)
-    assert view.last("show_location") == SOURCE.location, "of the open model"
-
-
 def test_a_failed_fetch_is_a_sentence_with_a_second_try(bench, fetching, qtbot):
     controller, view, workbench, engine = bench
     fetching[2].append(WinaError("There is no network."))
@@ -93,19 +81,6 @@ def test_a_failed_fetch_is_a_sentence_with_a_second_try(bench, fetching, qtbot):
     fetching[0].set()
     view.named("show_error")["retry"]()
     qtbot.waitUntil(lambda: bool(engine.submitted))
-
-
-def test_a_model_that_was_requested_meanwhile_stays(bench, fetching, qtbot):
-    controller, _, workbench, engine = bench
-    controller.open(NAME)
-    controller.open("demo")
-    fetching[0].set()
-    qtbot.waitUntil(lambda: job_of_kind(workbench, "fetch").phase == "done")
-    assert [submit.job.model.location for submit in engine.submitted] == ["demo"]
-
-
-def job_of_kind(workbench, kind):
-    return next(entry for entry in workbench.jobs if entry.job.kind == kind)
 
 
 @pytest.mark.parametrize("accepts", [True, False])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from wina_app.pages.playground.controller import SETTLE_MS
 
-from tests.wina_app.fakes import done, load
+from tests.wina_app.fakes import done
 from tests.wina_core.samples import run
 from wina_core.jobs import (
     Assigned,
@@ -20,7 +20,7 @@ from wina_core.jobs import (
 )
 from wina_core.specs import MethodSpec
 from wina_core.specs.generation import CompletionSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import UniformSparsity
 
 PROMPT = "def median(data):"
 
@@ -141,18 +141,6 @@ def test_the_prompt_and_the_sampling_wait_for_the_next_prompt(setup):
     assert setup.workbench.settings.prompts == ["another", PROMPT]
 
 
-def test_an_edited_plan_is_answered_when_the_page_is_shown_again(setup, qtbot):
-    plan = setup.workbench.workspace.plan
-    setup.form.by_plan.setChecked(True)
-    setup.control.generate()
-    assert setup.job.configurations[1].plan == plan
-    setup.workbench.workspace.set_plan(SparsityPlan.uniform(plan.layout, 0.25))
-    assert len(setup.engine.submitted) == 1
-    setup.page.visible_changed.emit(True)
-    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
-    assert setup.job.configurations[-1].plan.budget == 0.25
-
-
 def test_stopping_keeps_what_is_there_and_a_failure_is_told_and_mended_by_the_slider(setup, qtbot):
     setup.control.generate()
     setup.engine.answer(token(0, 7))
@@ -187,23 +175,3 @@ def test_the_job_that_it_waits_for_is_named_unless_a_light_engine_takes_it(setup
     setup.engine.received.emit(Assigned(engine=2, light=True))
     setup.control.generate()
     assert setup.page.panes["dense"].text.placeholderText() == "Waiting for the engine"
-
-
-def test_another_model_begins_with_nothing(setup):
-    setup.control.generate()
-    setup.engine.answer(token(0, 7))
-    load(setup.workbench)
-    assert setup.control.completions == {}
-    assert setup.engine.sent[-1].type == "cancel"
-    setup.control.restart()
-    assert len(setup.engine.submitted) == 1
-
-
-def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
-    setup.control.generate()
-    setup.engine.answer(token(0, 7), token(1, 7, 0.1), lambda job_id: Failed(job_id=job_id, error="The engine died."))
-    completions = setup.control.completions
-    assert [completions[side].ended.end for side in ("dense", "sparse")] == ["stopped", "stopped"]
-    setup.control.restart()
-    assert setup.job.configurations[0] == CompletionSpec(prefix=(7,))
-    assert completions["dense"].ended is None

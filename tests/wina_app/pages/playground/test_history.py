@@ -6,11 +6,9 @@ from PySide6.QtWidgets import QMessageBox
 from wina_app.pages.playground import history, wire
 
 from tests.wina_app.fakes import done, load, make_workbench
-from tests.wina_app.stored_runs import SOURCE, layout
+from tests.wina_app.stored_runs import SOURCE
 from tests.wina_core.samples import completion
 from wina_core.jobs import CompletionFinished
-from wina_core.specs.generation import CompletionSpec
-from wina_core.specs.plans import SparsityPlan
 
 
 def of_open_model(record):
@@ -31,15 +29,6 @@ def test_a_finished_completion_is_stored_with_the_job_and_appears_in_the_list(se
     qtbot.waitUntil(lambda: setup.titles() == ["def median(data):"])
     assert [row.speedup for row in setup.store.completions()] == [2.0]
     assert not setup.history.remark.isVisible()
-
-
-def test_the_list_is_read_while_it_is_shown(setup, monkeypatch):
-    readings = []
-    monkeypatch.setattr(setup.store, "completions", lambda *_, **__: readings.append(1) or [])
-    setup.page.show_left("history")
-    assert readings == [1]
-    setup.page.show_left("form")
-    assert readings == [1]
 
 
 def test_nothing_is_kept_where_the_user_says_so(setup):
@@ -101,25 +90,6 @@ def test_settings_of_a_stored_completion_are_used_again(setup):
     assert (form.prompt.toPlainText(), form.sparsity.value(), form.by_plan.isChecked()) == ("again", 30, False)
     setup.control.generate()
     assert setup.engine.last.job.point(1) == record.point
-
-
-def test_a_plan_of_a_stored_completion_is_used_until_the_plan_is_edited(setup):
-    plan = SparsityPlan.uniform(layout(), 0.25).model_copy(update={"provenance": "greedy"})
-    base = of_open_model(completion())
-    spec = CompletionSpec(method=base.point.configuration.method, plan=plan)
-    setup.store.record_completion(
-        base.model_copy(update={"point": base.point.model_copy(update={"configuration": spec})})
-    )
-    setup.page.show_left("history")
-    setup.history.list.setCurrentRow(0)
-    setup.history.use.click()
-    assert setup.page.form.by_plan.text() == "By the plan: 25.0 %, greedy"
-    setup.control.generate()
-    assert setup.engine.last.job.configurations[1].plan == plan
-    edited = SparsityPlan.uniform(layout(), 0.4)
-    setup.workbench.workspace.set_plan(edited)
-    setup.control.generate()
-    assert setup.engine.last.job.configurations[1].plan == edited
 
 
 def test_completions_are_deleted_once_confirmed(setup, monkeypatch):

@@ -4,10 +4,10 @@ import math
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
+from PySide6.QtGui import QTextCharFormat
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.response_pane import DIVERGENCE, divergence_colour
-from wina_app.style.theme import apply_theme, contrast, text_on, tokens
+from wina_app.style.theme import apply_theme, contrast, text_on
 
 from wina_core.jobs import Token
 from wina_core.jobs.completion import Completion
@@ -69,16 +69,6 @@ def test_tokens_are_coloured_by_their_divergence_and_stay_readable(qapp, page):
         assert image.pixelColor(round(point.x() * ratio), round(point.y() * ratio)) == text.colour_of(1)
 
 
-def test_the_further_a_token_diverges_the_more_its_colour_stands_out_in_both_themes(qapp):
-    for mode in ("dark", "light"):
-        apply_theme(qapp, mode)
-        ground = QColor(tokens().surface)
-        standing_out = [contrast(divergence_colour(10**exponent), ground) for exponent in (-3, -2, -1, 0, 1)]
-        assert standing_out == sorted(standing_out), mode
-        assert standing_out[0] < 1.6
-        assert standing_out[-1] > 4
-
-
 def test_pointing_at_a_token_tells_its_probability_in_both_models(page):
     text = page.panes["sparse"].text
     cursor = text.document().find(" data")
@@ -99,17 +89,6 @@ def test_the_keyboard_reaches_where_the_answers_part(qtbot, page):
     page.to_divergence.trigger()
     assert page.panes["sparse"].text.textCursor().position() == len("return")
     qtbot.waitUntil(lambda: page.pointed.whole().startswith("token 2:"))
-
-
-def test_answers_are_copied_as_they_are(page):
-    page.panes["sparse"].copy.click()
-    assert QGuiApplication.clipboard().text() == "return data\n"
-    page.copy_both.trigger()
-    assert QGuiApplication.clipboard().text() == "dense\nreturn x\n\n\nwina 50 %\nreturn data\n"
-    text = page.panes["sparse"].text
-    text.selectAll()
-    text.copy()
-    assert QGuiApplication.clipboard().text() == "return data\n"
 
 
 def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
@@ -134,16 +113,6 @@ def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, pa
     assert "plan" in form.slider.toolTip()
     assert not form.chat.isEnabled()
     assert "no chat template" in form.chat.toolTip()
-
-
-def test_examples_and_prompts_sent_before_are_a_click_away(qtbot, page):
-    page.form.show_prompts(["Tom & Jerry\nand more"])
-    menu = page.form.examples.menu()
-    menu.aboutToShow.emit()
-    action = next(action for action in menu.actions() if action.text() == "Tom && Jerry and more")
-    with qtbot.waitSignal(page.changed):
-        action.trigger()
-    assert page.form.prompt.toPlainText() == "Tom & Jerry\nand more"
 
 
 def test_what_is_not_possible_says_why(page):

@@ -1,14 +1,11 @@
 """Choosing and measuring rotations, against a view that only remembers."""
 
-from pathlib import Path
-
 import pytest
 from wina_app.pages.rotation.controller import NO_MODEL, RotationController
 from wina_app.pages.rotation.page import RotationPage
-from wina_app.shared.rotation_choices import cost
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
-from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
+from tests.wina_app.stored_runs import SOURCE, shape, summary
 from wina_core.jobs import RotateJob
 from wina_core.jobs.planning import MissingProduct
 from wina_core.records import LayerRecord, RotationReport
@@ -77,32 +74,6 @@ def test_a_contradiction_is_said_in_place_and_changes_nothing(bench):
     assert workbench.workspace.rotation == before
     controller.choose(PER_SITE.model_dump())
     assert view.named("show_action")["reason"] == ""
-
-
-def test_a_measurement_of_an_earlier_choice_is_stored_but_not_shown(bench):
-    controller, _, workbench, engine = bench
-    load(workbench)
-    controller.choose(PER_SITE.model_dump())
-    controller.rotate()
-    workbench.workspace.set_rotation(NO_ROTATION)
-    engine.answer(result(REPORT), done())
-    assert (workbench.workspace.rotation, workbench.workspace.rotation_report) == (NO_ROTATION, None)
-
-
-def test_exporting_names_the_folder(bench):
-    controller, view, workbench, engine = bench
-    load(workbench)
-    controller.rotate("/exports/rotated")
-    assert engine.last.job.export_to == "/exports/rotated"
-    engine.answer(result(REPORT.model_copy(update={"exported_to": "/exports/rotated"})), done())
-    assert view.last("show_saved") == Path("/exports/rotated")
-
-
-def test_costs_are_those_of_the_shortcuts():
-    assert [cost(mode, layout(8), 256).split()[1] for mode in ("per_layer", "per_site")] == ["7", "15"]
-    gated = sum(map(sum, layout(8).parameters))
-    assert f"+{100 * 15 * 256**2 / gated:.1f} %" in cost("per_site", layout(8), 256)
-    assert cost("global", layout(8), 256) == "Free at run time."
 
 
 def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(bench):

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.rotation.page import RotationPage
-from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS
+from wina_app.shared.rotation_choices import CUSTOM
 
 from tests.wina_app.stored_runs import summary
 from wina_core.specs import (
@@ -17,8 +16,6 @@ from wina_core.specs import (
     RotationSpec,
 )
 
-REASON = "No global or per_site rotation is exact here, because the norm is a LayerNorm."
-
 
 @pytest.fixture
 def page(qtbot) -> RotationPage:
@@ -27,13 +24,6 @@ def page(qtbot) -> RotationPage:
     page.show_context([], summary())
     page.panel.show_choice(FREE_ROTATION)
     return page
-
-
-@pytest.mark.parametrize("spec", ROTATION_PRESETS.values())
-def test_every_preset_goes_through_the_controls_unchanged(page, spec):
-    page.panel.show_choice(spec)
-    assert RotationSpec.model_validate(page.panel.fields()) == spec
-    assert ROTATION_PRESETS[page.panel.preset.currentText()] == spec
 
 
 def test_a_changed_control_is_heard_and_no_preset_any_more(qtbot, page):
@@ -77,30 +67,6 @@ def test_the_next_start_restores_the_form_and_what_was_shown(qtbot, page):
     assert again.report.quantity.value == "refinement"
     again.restore_view({"rotation": {"mode": "sideways"}})
     assert RotationSpec.model_validate(again.panel.fields()) == FREE_KL_ROTATION
-
-
-def test_rounding_noise_counts_in_the_error_of_gating_alone(page):
-    panel = page.panel
-    panel.noise_bits.setCurrentIndex(panel.noise_bits.findData(4))
-    assert RotationSpec.model_validate(page.panel.fields()).noise_bits == 4
-    for objective in ("eigen", "kl"):
-        panel.objective.setCurrentIndex(panel.objective.findData(objective))
-        panel.objective.activated.emit(panel.objective.currentIndex())
-        assert not panel.noise_bits.isEnabled()
-        assert "Only the calibrated error" in panel.noise_bits.toolTip()
-        assert RotationSpec.model_validate(page.panel.fields()).noise_bits == 16
-
-
-def test_a_gguf_file_gets_its_suffix_from_the_button_and_the_command(qtbot, page, monkeypatch, tmp_path):
-    page.show_gguf("demo.gguf", "Open a model first")
-    assert (page.gguf.isEnabled(), page.gguf_command.isEnabled()) == (False, False)
-    assert page.gguf.toolTip() == "Open a model first"
-    page.show_gguf("demo.gguf", "")
-    monkeypatch.setattr(QFileDialog, "exec", lambda dialog: dialog.selectFile(str(tmp_path / "mine")) or True)
-    for trigger in (page.gguf.click, page.gguf_command.trigger):
-        with qtbot.waitSignal(page.gguf_requested) as chosen:
-            trigger()
-        assert chosen.args == [tmp_path / "mine.gguf"]
 
 
 def test_auto_leaves_its_bases_to_the_measurement_and_compares_at_a_chosen_sparsity(page):

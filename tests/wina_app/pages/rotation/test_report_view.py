@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.rotation.report_panes import RefinementPlot, loss_change
 from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
 from tests.wina_app.stored_runs import summary
@@ -73,43 +72,6 @@ def test_maps_before_and_after_share_a_scale_and_the_change_is_their_difference(
     assert "0.8 → 0.4" in view.figures.texts()
 
 
-def test_a_report_of_an_older_version_says_why_it_has_only_the_map_after(qtbot, view):
-    qtbot.mouseClick(view.quantity.buttons["before"], Qt.MouseButton.LeftButton)
-    view.show_report(REFINED.model_copy(update={"dense_residuals": (), "refinement": ()}), summary())
-    assert view.quantity.value == "after"
-    for key in ("before", "change", "refinement"):
-        assert not view.quantity.buttons[key].isEnabled()
-        assert view.quantity.buttons[key].toolTip()
-
-
-def test_losses_of_several_sparsities_or_bases_are_compared_only_with_their_own(qtbot):
-    plot = RefinementPlot()
-    qtbot.addWidget(plot)
-    steps = [step(0, 0.1, 0.25), step(1, 0.8, 0.5), step(2, 0.05, 0.25), step(3, 0.4, 0.5)]
-    plot.show_steps(steps)
-    assert [(list(trace.x), list(trace.y)) for trace in plot.traces] == [([0, 2], [0.1, 0.05]), ([1, 3], [0.8, 0.4])]
-    assert loss_change(steps) == pytest.approx((0.45, 0.225))
-    other = [each.model_copy(update={"site": "layer 0 heads", "loss": 3 * each.loss}) for each in steps]
-    plot.show_steps([*steps, *other, *steps])
-    assert [trace.name for trace in plot.traces] == ["stream", "layer 0 heads"]
-    for trace in plot.traces:
-        assert list(trace.x) == [1, 2, 3]
-        assert list(trace.y) == pytest.approx([1.0, 0.5**0.5, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("folded", "shown"),
-    [
-        ((), "none"),
-        (("q", "k", "v", "gate", "up", "down"), "all but o"),
-        (("q", "k", "v", "o", "gate", "up", "down"), "all"),
-    ],
-)
-def test_the_figures_name_the_projections_whose_norms_are_folded(folded, shown):
-    figures = report_figures(REFINED.model_copy(update={"folded": folded}), summary())
-    assert [value for caption, value, _ in figures if caption == "Norms folded in"] == [shown]
-
-
 def candidate(kl: float, change: float, rotation: RotationSpec) -> RotationCandidate:
     return RotationCandidate(
         rotation=rotation, kl=kl, stderr=0.02, change=change, change_stderr=0.01, seconds=3.0, rows=(kl,) * 8
@@ -163,27 +125,6 @@ def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
     assert table.horizontalScrollBar().maximum() == 0, "all columns are visible"
     assert table.columnWidth(0) > 150
     assert "2048 tokens of a.txt" in view.candidates.conditions.text()
-
-
-def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
-    made = choice(0, 0.4)
-    none, better = made.candidates
-    harmful = better.model_copy(update={"own_rows": (0.7,) * 8, "own_change": 0.2, "own_change_stderr": 0.03})
-    made = made.model_copy(update={"candidates": (none.model_copy(update={"own_rows": (0.5,) * 8}), harmful)})
-    view.show_report(REFINED.model_copy(update={"choice": made}), summary())
-    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
-    assert [entry.texts[1:5] for entry in view.candidates.table.shown] == [
-        ("chosen", "0.5 ± 0.02", "", ""),
-        ("worse on samples", "0.4 ± 0.02", "-0.1 ± 0.01", "+0.2 ± 0.03"),
-    ]
-    assert "not worse on text sampled from the model" in view.verdict.text()
-    by_hand = made.model_copy(update={"chosen": 1, "by_hand": True})
-    view.show_report(REFINED.model_copy(update={"choice": by_hand}), summary())
-    assert (
-        "Worse than no rotation on text sampled from the model: KL 0.5 → 0.7, change +0.2 ± 0.03."
-        in view.verdict.text()
-    )
-    assert view.verdict.property("role") == "failed"
 
 
 def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cells(qtbot, view):

@@ -129,28 +129,6 @@ def test_means_are_rounded_to_widths_once_energy_no_longer_counts(bench):
     assert bits_of(workspace)[0][0] == 4.6
 
 
-def test_a_plan_without_bits_leaves_them(bench):
-    editing, _, workspace = bench
-    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.1)), "open")
-    assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
-    assert editing.pair.quantization == workspace.quantization
-    editing.replace_plan(PlanPair(plan=HALF, quantization="none"), "open the plan of a run")
-    assert workspace.quantization == "none"
-    assert editing.pair == PlanPair(plan=HALF)
-
-
-def test_switching_maps_in_a_gesture_ends_it(bench):
-    editing, _, workspace = bench
-    editing.begin_gesture()
-    editing.paint(frozenset({(0, 0)}), 8)
-    editing.edit("sparsity")
-    editing.paint(frozenset({(0, 0)}), 0.9)
-    editing.end_gesture()
-    assert editing.undo_stack.count() == 2
-    assert workspace.plan == HALF.with_cells({(0, 0): 0.9})
-    assert bits_of(workspace)[0][0] == 8
-
-
 def test_planes_keep_the_energy_and_take_the_nearest_bits_they_have(bench):
     editing, view, workspace = bench
     editing.paint(frozenset({(0, 0)}), 3)
@@ -165,23 +143,3 @@ def test_planes_keep_the_energy_and_take_the_nearest_bits_they_have(bench):
     editing.change_quantizer(quantizer="gptq")
     assert workspace.quantization.by_energy
     assert bits_of(workspace)[0][0] == 9.5
-
-
-def test_a_group_that_planes_do_not_read_makes_no_other_model_and_comes_back(bench):
-    editing, _, workspace = bench
-    editing.change_quantizer(group=32)
-    editing.change_quantizer(quantizer="planes")
-    assert workspace.quantization == QuantizationSpec(quantizer="planes", bits=4)
-    editing.change_quantizer(quantizer="rtn")
-    assert workspace.quantization == QuantizationSpec(quantizer="rtn", bits=4, group=32)
-
-
-def test_a_plan_of_a_quantizer_that_is_not_installed_is_shown_and_changed_by_another(bench):
-    editing, view, workspace = bench
-    old = QuantizationSpec(quantizer="absent", bits=6)
-    editing.replace_plan(PlanPair(plan=HALF, quantization=old), "open old.json")
-    assert view.last("show_notice").startswith('There is no quantizer "absent"')
-    assert workspace.quantization == old
-    assert editing.pair == PlanPair(plan=HALF, quantization=old), "nothing is lost"
-    editing.change_quantizer(quantizer="planes")
-    assert workspace.quantization == QuantizationSpec(quantizer="planes", bits=6)

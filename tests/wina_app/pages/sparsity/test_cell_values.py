@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.heatmap.clipboard import read_block
-from wina_app.pages.sparsity.cell_values import BIT_WIDTHS, EXACT, MAX_SPARSITY, SPARSITY, values_for
-from wina_app.shared.evaluation_choice import parse_sparsities
-from wina_app.style.number_format import fraction
+from wina_app.pages.sparsity.cell_values import BIT_WIDTHS, EXACT, SPARSITY, values_for
 
 from wina_core.errors import WinaError
 from wina_core.specs import QuantizationSpec
 
 WIDTHS = values_for(QuantizationSpec(quantizer="rtn"))
 MEANS = values_for(QuantizationSpec(quantizer="rtn", by_energy=True))
-PLANES = values_for(QuantizationSpec(quantizer="planes"))
 PLANES_BY_ENERGY = values_for(QuantizationSpec(quantizer="planes", by_energy=True))
 CELLS = 6
 
@@ -62,39 +58,10 @@ def test_means_by_energy_meet_the_budget_as_targets_do(table, budget):
         assert found[free] == pytest.approx(16.0 if reached < budget else 2.0)
 
 
-@pytest.mark.parametrize(("bits", "up", "down"), [(2, 3, 2), (4, 6, 3), (16, 16, 8)])
-def test_a_step_goes_to_the_next_width(bits, up, down):
-    for step in (1, 5):
-        assert (WIDTHS.stepped(bits, step), WIDTHS.stepped(bits, -step)) == (up, down)
-    assert MEANS.stepped(4.2, 5) == 6
-    assert MEANS.stepped(4.2, -5) == 4
-    assert MEANS.stepped(4.2, -1) == pytest.approx(4.1)
-
-
 @pytest.mark.parametrize("text", ["5", "4.2", "1", "17", "nan", "", "four"])
 def test_bits_that_no_quantizer_has_are_refused_with_those_it_has(text):
     with pytest.raises(WinaError, match=r"2, 3, 4, 6, 8 or 16 bits"):
         WIDTHS.parse(text)
-
-
-def test_by_energy_any_mean_in_the_range_is_read():
-    assert MEANS.parse("4,25") == 4.25
-    with pytest.raises(WinaError, match="from 2 to 16"):
-        MEANS.parse("1.9")
-
-
-def test_a_pasted_block_has_whole_widths():
-    assert read_block("4\t\n3\t16", ("q", "k"), WIDTHS.format) == [[4.0, None], [3.0, 16.0]]
-    with pytest.raises(WinaError, match=r'row 2, column 1 of the block is "5", but a matrix has 2, 3, 4'):
-        read_block("4\n5", ("q", "k"), WIDTHS.format)
-
-
-def test_planes_have_even_widths():
-    assert [PLANES.snapped(bits) for bits in (2.0, 3.0, 5.0, 7.5, 11.5, 14.0, 15.0)] == [2, 2, 4, 8, 12, 12, 16]
-    assert [PLANES.stepped(bits, 5) for bits in (2.0, 8.0, 12.0, 16.0)] == [4, 10, 16, 16]
-    assert [PLANES.stepped(bits, -1) for bits in (2.0, 8.0, 12.0, 16.0)] == [2, 6, 10, 12]
-    with pytest.raises(WinaError, match=r'"3" are no bits of a matrix; a matrix has 2, 4, 6, 8, 10, 12 or 16 bits'):
-        PLANES.parse("3")
 
 
 def test_by_energy_planes_have_any_mean_up_to_twelve_or_are_not_quantized():
@@ -123,22 +90,7 @@ def test_by_energy_planes_keep_a_budget_with_bits_that_they_have(table, budget, 
         assert (found[free] >= 12 - EXACT).all(), "no free cell of fewer bits is left to rise"
 
 
-@pytest.mark.parametrize("tenths", [7, 290, 323, 573, 999])
-def test_a_percentage_is_the_same_fraction_wherever_it_is_entered(tenths):
-    text = f"{tenths / 10:.1f}"
-    assert SPARSITY.parse(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")
-    assert parse_sparsities(text) == (SPARSITY.parse(text),)
-
-
 @pytest.mark.parametrize("text", ["100", "99.99999999", "-1", "120", "1.2.3", "", "nan", "inf"])
 def test_what_is_no_target_is_refused_with_the_range(text):
     with pytest.raises(WinaError, match="from 0 to under 100"):
         SPARSITY.parse(text)
-
-
-@given(st.integers(-200, 200), st.floats(0, 0.999))
-def test_steps_stay_inside_the_range(points, start):
-    stepped = SPARSITY.stepped(start, points)
-    assert 0 <= stepped < 1
-    if 0 <= start + points / 100 <= MAX_SPARSITY:
-        assert stepped == pytest.approx(start + points / 100, abs=1e-6)

@@ -110,18 +110,6 @@ def test_each_map_shows_the_numbers_of_the_other_beside_its_own(bench):
     assert view.notes == ()
 
 
-def test_what_is_stored_is_asked_for_again_under_other_bits(bench, store):
-    controller, view, workspace, access = bench
-    record_run(store, run_spec("wina", workspace.rotation, 0.5))
-    access.changed.emit()
-    controller.show("measured")
-    assert not np.isnan(view.values).any()
-    workspace.set_quantization("int8")
-    assert np.isnan(view.values).all()
-    workspace.set_quantization("none")
-    assert not np.isnan(view.values).any()
-
-
 def test_measured_sparsity_comes_from_a_run_with_exactly_this_plan(bench, store):
     controller, view, workspace, access = bench
     workspace.set_rotation(GLOBAL)
@@ -139,18 +127,6 @@ def test_measured_sparsity_comes_from_a_run_with_exactly_this_plan(bench, store)
     assert view.figures.measured == pytest.approx(0.5, abs=0.01)
     controller.show("difference")
     assert np.abs(view.values).max() == pytest.approx(0.01, abs=2e-3)
-
-
-def test_an_edit_makes_the_measurement_unknown_until_a_run_has_the_new_plan(bench, store):
-    controller, view, workspace, access = bench
-    record_run(store, run_spec("wina", workspace.rotation, 0.5))
-    access.changed.emit()
-    controller.show("measured")
-    controller.editing.paint(frozenset({(0, 0)}), 0.2)
-    assert np.isnan(view.values).all()
-    record_run(store, run_spec("wina", workspace.rotation, workspace.plan))
-    access.changed.emit()
-    assert view.values[0, 0] == pytest.approx(0.2, abs=0.011)
 
 
 CURVES = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="curves"))

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QImage
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.colour_maps import ColourScale, percent
-from wina_app.style.theme import apply_theme
 
 NAMES = ("q", "k", "v", "o", "gate", "up", "down")
 SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
@@ -68,15 +66,6 @@ def test_with_shift_the_whole_line_is_dragged(qtbot, profile, said):
     assert points == pytest.approx(-8, abs=2 * pixels(profile))
 
 
-def test_a_click_that_trembles_a_drag_elsewhere_and_one_of_what_is_no_target_change_nothing(qtbot, profile, said):
-    start = place(profile, 3, 50)
-    drag(qtbot, profile, start, start + QPoint(1, 1))
-    drag(qtbot, profile, place(profile, 3.5, 55), place(profile, 3.5, 75))
-    profile.editable = False
-    drag(qtbot, profile, start, place(profile, 3, 70))
-    assert said == []
-
-
 def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
     values = np.tile(np.arange(1, 8) / 10, (8, 1))
     values[:, 1] = np.nan
@@ -91,29 +80,3 @@ def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile):
     profile.getPlotItem().setYRange(40.0, 60.0, padding=0)
     profile.show_table(NAMES, np.full((8, 7), 0.51), SCALE)
     assert box.viewRange()[1] == pytest.approx([40.0, 60.0])
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_lines_that_change_leave_the_picture_that_painting_all_anew_would(qtbot, qapp, scheme):
-    apply_theme(qapp, scheme)
-    rng = np.random.default_rng(0)
-    tables = [rng.uniform(0.2, 0.8, (24, 7)).round(3)]
-    for columns in ([2], [4], [0, 5], range(7), [6]):
-        tables.append(np.where(np.isin(np.arange(7), columns), rng.uniform(0.2, 0.8, (24, 7)).round(3), tables[-1]))
-    stepwise, anew = [_painted(qtbot, *shown) for shown in ([tables], [tables[-1:]])]
-    apply_theme(qapp, "light")
-    assert stepwise == anew
-
-
-def _painted(qtbot, tables) -> QImage:
-    """A profile that showed one table after the other."""
-    widget = SparsityProfile()
-    qtbot.addWidget(widget)
-    widget.resize(480, 320)
-    with qtbot.waitExposed(widget):
-        widget.show()
-    widget.clearFocus()  # whichever of two windows has the keyboard, its frame is none of the lines
-    for values in tables:
-        widget.show_table(NAMES, values, SCALE)
-        image = widget.grab().toImage()
-    return image

@@ -65,16 +65,6 @@ def bench(qapp, store):  # noqa: ARG001 - signals need an application
     return controller, view
 
 
-def test_a_cell_of_experts_says_how_many_it_holds_and_how_they_differ(bench):
-    controller, _ = bench
-    text = controller.cell_text((1, GATE))
-    assert "4 experts, 2 read by each token" in text
-    assert "experts measured: 48.0 % to 55.0 %" in text
-    assert "1 of 4 experts: layer's threshold (fewer than 128 tokens)" in text
-    assert "experts measured" not in controller.cell_text((2, GATE)), "nothing is stored of that layer's"
-    assert "experts" not in controller.cell_text((1, 0)) + controller.cell_text((0, GATE)), "attention, a dense layer"
-
-
 def test_each_map_shows_the_numbers_that_experts_have(bench):
     controller, view = bench
     shown = {}
@@ -91,38 +81,6 @@ def test_each_map_shows_the_numbers_that_experts_have(bench):
     assert shown["target"].columns == {GATE, UP, DOWN}
     assert [row[GATE] for row in shown["threshold"].notes] == ["", "shared", "", ""]
     assert shown["measured"].notes == ()
-
-
-def test_an_experts_text_says_what_is_known_and_where_its_threshold_is_from(bench):
-    controller, _ = bench
-    assert controller.expert_text(Detail(1, 1, GATE)).splitlines() == [
-        "layer 1 · gate · expert 1",
-        "target: 50.0 %, its layer's, which all experts have",
-        "measured: 55.0 %",
-        "threshold in that run: 0.125",
-        "read by 10.0 % of the tokens (50.0 % if routing were uniform)",
-        "calibrated on 93 tokens, fewer than 128: it takes its layer's threshold",
-    ]
-    assert "4,000 tokens: it has a threshold of its own" in controller.expert_text(Detail(1, 0, GATE))
-    assert "measured: unknown" in controller.expert_text(Detail(2, 0, UP))
-
-
-def test_the_table_has_all_numbers_of_the_chosen_layers_experts(bench):
-    controller, _ = bench
-    head, *lines = [line.split("\t") for line in controller.experts_table([0, 1]).splitlines()]
-    assert len(lines) == 4 * 3
-    rows = [dict(zip(head, line, strict=True)) for line in lines]
-    assert rows[0] == {
-        "layer": "1",
-        "expert": "0",
-        "projection": "gate",
-        "target": "0.5",
-        "measured": "0.48",
-        "threshold": "0.25",
-        "share_of_tokens": "0.9",
-        "calibration_tokens": "4000",
-    }
-    assert (rows[-1]["expert"], rows[-1]["projection"], rows[-1]["measured"]) == ("3", "down", "")
 
 
 def test_the_page_copies_expands_and_reads_experts_and_remembers_which(qtbot, qapp, store):

@@ -1,9 +1,7 @@
 """Allocating bits and sparsity together: budgets, the job, and its pair as one step of undo."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from wina_app.pages.sparsity.allocation_controller import AllocationController, joint_spec
+from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.toolbar import JointBudget
@@ -13,7 +11,7 @@ from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.errors import WinaError
 from wina_core.records import JointRecord
-from wina_core.specs import BitsPlan, JointSpec, QuantizationSpec
+from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import PlanPair
 
@@ -76,31 +74,6 @@ def test_a_budget_that_no_bits_can_meet_is_refused_in_one_sentence(bench, budget
     assert not engine.submitted
 
 
-@pytest.mark.parametrize(
-    ("budget", "by_energy", "said"),
-    [
-        (JointBudget(None, 6.0), True, "Weights in planes need a budget of bits read"),
-        (JointBudget(4.0, 1.5), True, "greater than or equal to 2, not 1.5"),
-        (JointBudget(4.0, 5.0), False, "in planes, not 5; choose one of them"),
-    ],
-)
-def test_budgets_that_planes_cannot_meet_are_refused(bench, budget, by_energy, said):
-    controller, view, workspace, engine, _ = bench
-    workspace.set_quantization(PLANES.model_copy(update={"by_energy": by_energy}))
-    controller.allocate_jointly(budget)
-    assert said in view.last("show_error")
-    assert not engine.submitted
-
-
-def test_planes_hold_eight_bits_unless_another_budget_is_given(bench):
-    controller, _, workspace, engine, _ = bench
-    workspace.set_quantization(PLANES)
-    controller.allocate_jointly(JointBudget(4.5, None, refined=True))
-    assert engine.last.job.spec == JointSpec(bits_read=4.5, refined=True)
-    assert engine.last.job.spec.in_planes_held.bits == 8
-    assert joint_spec(JointBudget(4.5, 6.0), PLANES).in_planes_held.bits == 6
-
-
 def test_a_plan_in_planes_selects_by_threshold_in_the_same_step(bench):
     controller, view, workspace, engine, plans = bench
     workspace.set_quantization(PLANES)
@@ -116,17 +89,6 @@ def test_a_plan_in_planes_selects_by_threshold_in_the_same_step(bench):
     assert view.last("show_outcome") == ""
     plans.undo_stack.redo()
     assert view.last("show_outcome") == text
-
-
-@given(st.floats(0.25, 16), st.sampled_from((32, 64, 128)), st.sampled_from(("rtn", "hqq", "gptq")))
-def test_every_budget_from_the_narrowest_bits_on_is_a_job(held, group, quantizer):
-    settings = QuantizationSpec(quantizer=quantizer, bits=4, group=group)
-    budget = JointBudget(read=None, held=held)
-    if held >= 2 + 32 / group:
-        assert joint_spec(budget, settings).bits_held == held
-    else:
-        with pytest.raises(WinaError, match="raise it"):
-            joint_spec(budget, settings)
 
 
 def test_the_budgets_of_bits_replace_that_of_sparsity_for_a_joint_allocation(qtbot, qapp, store):

@@ -1,18 +1,14 @@
 """The Sparsity page as it is used: mouse, keys, buttons, files."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.pages.sparsity.stored_data import run_of_plan
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
 from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
-from wina_core.model_info.resolve import resolve
-from wina_core.specs import ModelSource
 from wina_core.specs.plans import SparsityPlan
 
 LEFT = Qt.MouseButton.LeftButton
@@ -68,25 +64,6 @@ def test_click_a_cell_type_and_undo(qtbot, filled):
     assert filled.workspace.plan.sparsity[2][4] == 0.625
 
 
-def test_the_spin_box_sets_the_selection_and_shows_several_values(qtbot, filled):
-    filled.heatmap.set_selection(filled.heatmap.selection.click((0, 0)).drag_to((1, 1)))
-    filled.editor.spin.setValue(35.0)
-    assert filled.workspace.plan.sparsity[1][1] == 0.35
-    filled.heatmap.set_selection(filled.heatmap.selection.click((1, 1)).drag_to((2, 2)))
-    assert filled.editor.spin.text() == "35 to 50 %"
-    assert filled.workspace.plan.sparsity[2][2] == 0.5, "showing is not editing"
-    filled.heatmap.set_selection(filled.heatmap.selection.all())
-    for enter in (
-        lambda: filled.editor.spin.setValue(32.3),
-        lambda: filled.editor.slider.setValue(323),
-        lambda: (qtbot.keyClicks(filled.heatmap, "32.3"), qtbot.keyClick(filled.heatmap, Qt.Key.Key_Return)),
-        lambda: (filled.toolbar.budget.setValue(32.3), filled.toolbar.allocate.click()),
-    ):
-        filled.controller.editing.set_uniform(0.5)
-        enter()
-        assert filled.workspace.plan.sparsity == ((0.323,) * 7,) * 8, "the same fraction from every control"
-
-
 def test_locks_and_the_kept_budget_are_switched_by_key_button_and_command(qtbot, filled):
     click(qtbot, filled, 2, 4)
     qtbot.keyClicks(filled.heatmap, "l")
@@ -107,38 +84,6 @@ def test_locks_and_the_kept_budget_are_switched_by_key_button_and_command(qtbot,
         filled.undo_stack.undo()
     assert not filled.editor.keep.isChecked()
     assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.5)
-
-
-def test_a_line_is_dragged_in_the_profile_as_one_step(qtbot, filled):
-    plan, profile = filled.workspace.plan, filled.profile
-    view, shift = profile.viewport(), Qt.KeyboardModifier.ShiftModifier
-    place = profile.mapFromScene(profile.getPlotItem().vb.mapViewToScene(QPointF(3, 50)))
-    qtbot.mousePress(view, LEFT, shift, place)
-    for pixels in (10, 30, 20):
-        qtbot.mouseMove(view, place - QPoint(0, pixels))
-    qtbot.mouseRelease(view, LEFT, shift, place - QPoint(0, 20))
-    assert filled.undo_stack.count() == 1
-    changed = [row != (0.5,) * 7 for row in filled.workspace.plan.sparsity]
-    assert changed == [True] * 8
-    filled.undo_stack.undo()
-    assert filled.workspace.plan == plan
-    filled.controller.show("measured")
-    assert not profile.editable, "what was measured is no target"
-
-
-def test_the_brush_gives_its_value_to_every_cell_it_crosses(qtbot, filled):
-    click(qtbot, filled, 0, 0)
-    filled.editor.spin.setValue(80.0)
-    filled.editor.brush.click()
-    view = filled.heatmap.viewport()
-    qtbot.mousePress(view, LEFT, pos=centre(filled, 2, 1))
-    for row in (3, 4, 5):
-        qtbot.mouseMove(view, centre(filled, row, 1))
-    qtbot.mouseRelease(view, LEFT, pos=centre(filled, 5, 1))
-    assert [row[1] for row in filled.workspace.plan.sparsity] == [0.5, 0.5, 0.8, 0.8, 0.8, 0.8, 0.5, 0.5]
-    assert filled.controller.editing.undo_stack.count() == 2, "the spin box, then one stroke"
-    filled.editor.spin.setValue(20.0)
-    assert filled.workspace.plan.sparsity[2][1] == 0.8, "the brush's value is no edit yet"
 
 
 def test_a_plan_goes_to_a_file_and_back(filled, tmp_path, monkeypatch):
@@ -185,17 +130,3 @@ def test_the_next_start_restores_allocator_budget_selection_and_kept_budget(qtbo
     qtbot.waitUntil(lambda: bool(again.heatmap.selection.cells))
     assert again.heatmap.selection.cells == {(2, 4)}
     assert again.editor.keep.isChecked()
-
-
-def test_the_sparse_model_can_be_exported_once_there_is_a_plan(qtbot, page, monkeypatch, tmp_path):
-    assert not page.export.button.isEnabled()
-    assert page.export.button.toolTip() == "Open a model first"
-    page.workspace.set_model(SOURCE, summary())
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    for trigger in (page.export.button.click, command(page, "Export sparse model").trigger):
-        with qtbot.waitSignal(page.export.folder_chosen) as chosen:
-            trigger()
-        assert chosen.args == [tmp_path]
-    subject = replace(page.controller.subject, source=resolve(ModelSource(location="demo")))
-    planned = run_of_plan(subject)
-    assert (planned.model, planned.method, planned.plan) == (subject.source, subject.method, subject.plan)

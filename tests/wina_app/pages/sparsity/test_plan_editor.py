@@ -65,15 +65,6 @@ def test_everything_is_one_step_that_says_what_it_takes_back(bench):
         editing.undo_stack.clear()
 
 
-def test_undoing_an_edit_leaves_a_method_that_was_chosen_elsewhere_since(bench):
-    editing, _, workspace = bench
-    editing.paint(frozenset({(0, 0)}), 0.7)
-    workspace.set_method(MethodSpec(name="teal"))
-    editing.undo_stack.undo()
-    assert workspace.plan == UNIFORM
-    assert workspace.method == MethodSpec(name="teal")
-
-
 def test_a_gesture_is_one_step_and_counts_all_its_cells(bench):
     editing, _, workspace = bench
     editing.begin_gesture()
@@ -86,22 +77,6 @@ def test_a_gesture_is_one_step_and_counts_all_its_cells(bench):
     editing.undo_stack.undo()
     editing.undo_stack.undo()
     assert workspace.plan == UNIFORM
-
-
-@pytest.mark.parametrize("keep", [False, True])
-def test_a_drag_there_and_back_changes_nothing_not_even_at_the_ends_of_the_range(bench, keep):
-    editing, _, workspace = bench
-    start = UNIFORM.with_cells({(0, 0): 0.05, (1, 0): 0.98})
-    workspace.set_plan(start)
-    if keep:
-        editing.keep_budget(True)
-    steps = editing.undo_stack.count()
-    editing.begin_gesture()
-    for points in (30.0, 60.0, -60.0, 0.0):
-        editing.shift(frozenset({(0, 0), (1, 0)}), points)
-    editing.end_gesture()
-    assert workspace.plan == start
-    assert editing.undo_stack.count() == steps
 
 
 LOCKED = (2, 3)
@@ -129,20 +104,6 @@ def test_nothing_changes_a_locked_cell(bench, keep):
     for change, edit in CHANGES.items():
         edit(editing)
         assert workspace.plan.sparsity[2][3] == 0.42, change
-
-
-def test_an_edit_of_locked_cells_alone_says_so_and_is_no_step(bench):
-    editing, view, workspace = bench
-    select(editing, (0, 0), (0, 1))
-    editing.toggle_locks()
-    editing.set_target(0.9)
-    assert view.last("show_notice").startswith("The 2 cells are locked")
-    assert workspace.plan == UNIFORM
-    assert editing.undo_stack.count() == 1
-    select(editing, (0, 0), (1, 1))
-    editing.set_target(0.9)
-    assert len(view.calls("show_notice")) == 1, "one of them was free"
-    assert workspace.plan == UNIFORM.with_cells({(1, 1): 0.9})
 
 
 def test_the_kept_budget_is_exact_and_is_the_new_plans_after_another_was_taken_over(bench):

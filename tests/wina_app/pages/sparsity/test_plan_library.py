@@ -102,18 +102,3 @@ def test_comparing_shows_the_difference_in_map_and_read_outs(bench):
     assert page.toolbar.map.currentData() == "target"
     assert (library.compared, compared(page)) == ("", "50.0 %")
     assert not command(page, "Compare with the last allocation").isEnabled()
-
-
-def test_the_plan_before_a_drag_and_the_last_allocation_can_be_compared_with(bench):
-    library, page, _, _ = bench
-    before = command(page, "Compare with the plan before")
-    assert not before.isEnabled()
-    page.editing.begin_gesture()
-    for value in (0.6, 0.7, 0.8):
-        page.editing.paint(page.heatmap.selection.all().cells, value)
-    page.editing.end_gesture()
-    before.trigger()
-    assert compared(page) == "80.0 % (+30.0)"
-    library.remember_allocated(OTHER)
-    command(page, "Compare with the last allocation").trigger()
-    assert compared(page) == "80.0 % (+50.0)"

@@ -12,13 +12,11 @@ from wina_app.pages.sparsity.plan_maps import (
     PlanMaps,
     measured_table,
     plan_figures,
-    remark,
 )
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
     attention_only,
     dense_ends,
-    mlp_only,
     rising,
     uniform,
 )
@@ -107,27 +105,6 @@ def test_maps_that_depend_on_the_target_follow_it():
     assert shown.table("kl")[0, 0] == pytest.approx(0.05**2), "square roots are linear"
 
 
-def test_beside_a_low_rank_part_the_threshold_is_that_of_the_masks_sparsity():
-    plan = UNIFORM.with_cells({(0, 0): 0.25})
-    shown = maps(plan, MethodSpec(name="rsparse", rho=0.8), thresholds=everywhere((0.0, 0.0), (1.0, 10.0)))
-    assert shown.table("threshold")[0, 0] == pytest.approx(10 * (1 - 0.75 * 0.8))
-
-
-def test_cells_under_a_shared_mask_are_read_at_its_one_sparsity():
-    shared = MethodSpec(name="wina", masks="shared")
-    plan = UNIFORM.with_cells({(0, 0): 0.5, (0, 1): 0.1, (0, 2): 0.1})
-    read = maps(plan, shared, errors=everywhere((0.9, 0.9))).table("predicted")[0, :3]
-    counts = np.array(LAYOUT.parameters[0][:3])
-    assert read == pytest.approx([np.average([0.5, 0.1, 0.1], weights=counts)] * 3)
-
-
-def test_of_shares_that_were_not_calibrated_nothing_is_predicted():
-    plan = UNIFORM.model_copy(update={"rho": ((0.5,) * 7,) * 2})
-    shown = maps(plan, MethodSpec(name="rsparse"), errors=everywhere((0.9, 0.9)))
-    assert np.isnan(shown.table("predicted")).all()
-    assert "shares rho of its own" in remark("predicted", shown, "a configuration")
-
-
 @pytest.mark.parametrize("mode", ["global", "per_site"])
 def test_sparsities_and_savings_are_those_of_the_accounting(mode):
     found = figures(maps(), mode=mode)
@@ -143,19 +120,6 @@ def test_predicted_error_is_a_mean_and_predicted_kl_a_sum():
     assert found.kl == pytest.approx(14 * 0.4**2)
 
 
-def test_what_is_unknown_says_why():
-    plan = UNIFORM.with_cells({(1, 6): 0.97})
-    beyond = figures(maps(plan, errors=everywhere((0.95, 0.8))))
-    assert beyond.predicted is None
-    assert "No curve reaches the targets of 1 cell," in beyond.reasons["predicted"]
-    assert "down of layer 1 with 97.0 %" in beyond.reasons["predicted"]
-    unreachable = figures(maps(method=CATS), CATS)
-    assert unreachable.gated is None
-    assert "leaves q, k, v" in unreachable.reasons["gated"]
-    old = summary(2).model_copy(update={"shape": None})
-    assert "open it again" in figures(maps(), of=old).reasons["net_saving"]
-
-
 @pytest.mark.parametrize("budget", PAPER_BUDGETS)
 @pytest.mark.parametrize("make", [uniform, dense_ends, rising])
 def test_presets_meet_the_budget(make, budget):
@@ -163,29 +127,11 @@ def test_presets_meet_the_budget(make, budget):
     assert plan.budget == pytest.approx(budget, abs=1e-6)
 
 
-def test_presets_look_as_they_are_called():
-    table = np.asarray(dense_ends(layout(8), WINA, 0.5).sparsity)
-    assert (table[[0, -1]] == 0).all()
-    assert np.unique(table[1:-1]).size == 1
-    depth = np.asarray(rising(layout(8), WINA, 0.5).sparsity)[:, 0]
-    assert (np.diff(depth) > 0).all()
-    attention = np.asarray(attention_only(layout(8), WINA, 0.5).sparsity)
-    assert (attention[:, :4] == 0.5).all()
-    assert (attention[:, 4:] == 0).all()
-    assert (np.asarray(mlp_only(layout(8), WINA, 0.5).sparsity) == 0.5 - attention).all()
-    assert uniform(layout(8), WINA, 0.5).provenance == "uniform"
-
-
 def test_presets_leave_alone_what_the_method_does_not_gate():
     table = np.asarray(uniform(layout(8), CATS, 0.3).sparsity)
     assert (table[:, [PROJECTIONS.index(name) for name in "qkvo"]] == 0).all()
     with pytest.raises(WinaError, match="gates none of q, k, v, o; choose another preset or method"):
         attention_only(layout(8), CATS, 0.5)
-
-
-def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
-    with pytest.raises(WinaError, match=r"cannot meet a budget of 90\.0 %: its cells reach only 74\.9 %"):
-        dense_ends(layout(8), WINA, 0.9)
 
 
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():

@@ -4,9 +4,6 @@ import pytest
 
 from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.specs import QuantizationSpec
-
-REFUSED = "no package with absent"
 
 
 @pytest.fixture
@@ -15,19 +12,6 @@ def page(qtbot, qapp, store):
     page.workspace.set_model(SOURCE, summary())
     page.toolbar.map_chosen.emit("bits")
     return page
-
-
-def test_a_quantizer_that_is_not_installed_is_shown_and_cannot_be_chosen(page):
-    bar = page.quantization
-    assert bar.quantizer.findData("absent") == -1
-    page.workspace.set_quantization(QuantizationSpec(quantizer="absent", bits=8))
-    assert bar.quantizer.currentIndex() == -1
-    assert bar.quantizer.placeholderText() == "absent"
-    assert (bar.quantizer.toolTip(), bar.state.whole()) == (REFUSED, REFUSED)
-    assert page.figures.isVisible()
-    bar.quantizer.setCurrentIndex(bar.quantizer.findData("planes"))
-    assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=8)
-    assert bar.state.whole() != REFUSED
 
 
 def test_a_joint_allocation_begins_with_planes_where_nothing_is_quantized_and_can_be_refined(page):

@@ -2,13 +2,11 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.page import SparsityPage
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
 from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
-from wina_core.jobs import InspectJob
-from wina_core.specs import AllocatorSpec, MethodSpec
+from wina_core.specs import AllocatorSpec
 from wina_core.specs.plans import SparsityPlan
 
 
@@ -50,22 +48,6 @@ def test_every_map_is_a_command_with_a_key_and_says_how_to_get_its_data(qtbot, f
     assert filled.toolbar.map.currentData() == "predicted"
 
 
-def test_a_running_allocation_can_only_be_cancelled(filled):
-    toolbar = filled.toolbar
-    toolbar.allocator.setCurrentText("Refine")
-    entry = JobEntry(id="j", title="Allocate 50 %", job=InspectJob(model=SOURCE), phase="running", done=0.42, total=1.0)
-    filled.show_outcome("curves: KL 0.01", "1,200 forward passes")
-    filled.show_allocating(entry)
-    for control in (toolbar.allocate, toolbar.allocator, toolbar.budget, filled.measure_kl):
-        assert not control.isEnabled()
-    assert "cancel it" in toolbar.allocate.toolTip()
-    assert (filled.allocation.isVisible(), filled.allocation.bar.value()) == (True, 420)
-    filled.show_allocating(None)
-    assert toolbar.allocate.isEnabled()
-    assert filled.allocation.isHidden()
-    assert filled.outcome.whole() == "curves: KL 0.01"
-
-
 def test_presets_ask_for_the_toolbars_budget_and_the_button_says_what_the_allocator_does(filled):
     toolbar, asked = filled.toolbar, []
     toolbar.budget.setValue(30.0)
@@ -83,17 +65,3 @@ def test_presets_ask_for_the_toolbars_budget_and_the_button_says_what_the_alloca
     assert "all layers at once" in toolbar.allocator.toolTip()
     toolbar.allocate.click()
     assert asked == [(AllocatorSpec(name="curves"), 0.65)]
-
-
-def test_options_of_the_gate_rule_reach_the_workspace(filled):
-    toolbar = filled.toolbar
-    toolbar.method.setCurrentText("wina")
-    toolbar.shared.trigger()
-    toolbar.corrections["mean"].trigger()
-    assert filled.workspace.method == MethodSpec(name="wina", masks="shared", correction="mean")
-    assert toolbar.method.currentText() == "wina", "the options have a place of their own"
-    toolbar.method.setCurrentText("teal")
-    toolbar.selection.setCurrentIndex(1)
-    assert filled.workspace.method == MethodSpec(name="teal", selection="threshold", correction="mean")
-    assert not toolbar.shared.isEnabled()
-    assert toolbar.shared.toolTip()

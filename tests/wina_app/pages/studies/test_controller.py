@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from wina_app.pages.studies.controller import StudiesController
-from wina_app.pages.studies.jobs import StudyReports
-from wina_app.pages.studies.submit_dialog import SubmitChoice
+from wina_app.pages.studies.reports import StudyReports
+from wina_app.pages.studies.study_state import facts
 from wina_app.services.settings import Settings
 from wina_app.services.side_process import SideProcess
 from wina_app.shared import product_question
@@ -71,24 +71,6 @@ def test_a_folder_that_is_not_there_is_refused_and_changes_nothing(bench):
     bench.controller.map_role(ROLE, "/nowhere/llama")
     assert "does not exist" in bench.view.last("show_error")
     assert load_roles() == {}
-
-
-def test_a_mapped_folder_that_is_gone_is_told_as_the_studys_trouble(mapped, tmp_path):
-    (tmp_path / "llama" / "config.json").unlink()
-    (tmp_path / "llama").rmdir()
-    mapped.controller.set_visible(True)
-    state = mapped.state(mapped.paper)
-    assert state.text == "cannot run here"
-    assert "does not exist" in state.trouble
-
-
-def test_roles_that_cannot_be_read_are_told_and_the_gallery_is_there_all_the_same(bench, home):
-    (home / "config").mkdir(parents=True, exist_ok=True)
-    file = next(home.glob("**/config"))
-    (file / "roles.json").write_text("{")
-    bench.controller.set_visible(True)
-    assert "roles" in bench.view.last("show_error")
-    assert len(bench.view.last("show_list")) == 2
 
 
 def test_what_is_stored_counts_measurement_by_measurement(mapped):
@@ -220,31 +202,6 @@ def test_a_study_whose_texts_lie_in_a_data_folder_needs_one(bench, tmp_path):
     assert bench.state(file).text == "runs here, 5 measurements", "one folder for all studies"
     bench.controller.choose_data(str(tmp_path / "llama"))
     assert "holds no data" in bench.state(file).trouble
-
-
-def test_a_bad_data_folder_is_told_and_nothing_runs(mapped, tmp_path):
-    told = f"The data folder {tmp_path / 'nowhere'} does not exist; correct it or leave it out."
-    mapped.controller.choose_data(str(tmp_path / "nowhere"))
-    assert mapped.state(mapped.paper).trouble == told
-    mapped.controller.run()
-    assert mapped.view.last("show_error") == told
-    assert not mapped.jobs()
-    mapped.controller.choose_data("")
-    assert mapped.state(mapped.paper).text == "runs here, 5 measurements"
-
-
-def test_a_file_with_its_own_data_folder_has_another_one_until_it_leaves_the_list(bench, data, tmp_path):
-    text = DEMO.replace("fidelity = false", 'fidelity = false\ndata_folder = "demo"')
-    file = write(tmp_path, "mine", text)
-    bench.controller.choose_data(str(data))
-    bench.controller.open_file(file)
-    assert bench.view.last("show_study").study.evaluation.data_folder == "demo"
-    bench.controller.choose_data(str(data))
-    assert Settings(tmp_path / "window.json").study_data == {"": str(data), str(file): str(data)}
-    bench.controller.forget()
-    assert Settings(tmp_path / "window.json").study_data == {"": str(data)}
-    bench.controller.choose_data("")
-    assert Settings(tmp_path / "window.json").study_data == {}
 
 
 def test_running_queues_the_missing_runs_and_the_sweep(bench):
@@ -384,13 +341,6 @@ def test_a_report_is_written_by_a_process_of_its_own_over_the_same_database(mapp
     assert mapped.view.last("show_report") == page
 
 
-def test_a_report_that_cannot_be_written_says_why(mapped, tmp_path, qtbot):
-    reporting(mapped, "raise SystemExit('wina: The folder cannot be made; choose another.')")
-    mapped.controller.report(tmp_path / "reports")
-    qtbot.waitUntil(lambda: bool(mapped.view.calls("show_error")))
-    assert mapped.view.last("show_error") == "The folder cannot be made; choose another."
-
-
 def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot):
     reports = reporting(mapped, "import time; time.sleep(600)")
     mapped.controller.report(tmp_path / "reports")
@@ -405,13 +355,30 @@ def test_a_study_is_submitted_by_wina_with_the_choices_of_dialog_and_page(bench)
     words = []
     bench.controller._arrays.submit = words.extend
     bench.show(bench.demo)
-    bench.view.returns(ask_submission=SubmitChoice("partition=gpu", 4), choice=replace(PLAIN, samples=True))
+    bench.view.returns(ask_submission="partition=gpu", choice=replace(PLAIN, samples=True))
     bench.controller.submit()
-    assert words == [
-        str(bench.demo),
-        *("--runs-per-element=4", "--slurm=partition=gpu", "--log-samples"),
-    ]
-    bench.view.returns(ask_submission=None)
+    assert words == [str(bench.demo), "--slurm=partition=gpu", "--log-samples"]
     words.clear()
-    bench.controller.submit()
-    assert not words
+    for refused in (None, "gpus=one", "comment=$(id)"):
+        bench.view.returns(ask_submission=refused)
+        bench.controller.submit()
+        assert not words
+    assert len(bench.view.calls("show_error")) == 2
+
+
+def test_a_file_that_is_opened_while_the_gallery_is_being_read_is_shown(bench, tmp_path, monkeypatch):
+    mine, ask, asked = write(tmp_path, "mine", DEMO), bench.store.ask, []
+    monkeypatch.setattr(bench.store, "ask", lambda *question: asked.append(question))
+    bench.controller.set_visible(True)
+    bench.controller.open_file(mine)
+    while asked:
+        ask(*asked.pop(0))
+    assert bench.view.last("show_study").file == mine
+
+
+def test_a_study_tells_what_it_consists_of(bench):
+    shown = dict(facts(load_study(bench.paper)))
+    assert shown["Models"] == ROLE
+    assert shown["Configurations"] == "dense  ·  TEAL  ·  WINA"
+    assert shown["Sparsities"] == "25, 50 %"
+    assert dict(facts(load_study(bench.demo)))["Timed products"] == "1 shape  ·  batch 1  ·  50 %  ·  dense, wina"

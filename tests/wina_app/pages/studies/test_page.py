@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetrics
-from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid import make_grid
-from wina_app.style.theme import apply_stylesheet, apply_theme, font
-from wina_app.widgets.two_line_delegate import wrapped
+from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
 from wina_core.errors import WinaError
@@ -104,29 +102,6 @@ def test_studies_are_searched_by_title_description_tasks_and_methods_and_by_mist
     assert chosen.args == [entries[2].file]
 
 
-def test_a_search_that_hides_the_selected_study_selects_the_first_that_matches(page, entries, qtbot):
-    page.list.select(entries[2].file)
-    with qtbot.waitSignal(page.list.chosen) as chosen:
-        page.search.setText("tiny")
-    assert "broken" not in visible(page)
-    assert chosen.args[0] != entries[2].file
-    assert not page.list.currentItem().isHidden()
-
-
-def test_a_long_title_takes_two_lines_and_is_whole_in_its_tooltip(page, tmp_path):
-    title = "A study whose title is too long for one line but not for two of them"
-    file = write(tmp_path, "long", PAPER.replace("Table 3: a tiny one", title))
-    page.list.show_list([GalleryEntry(file, "own", load_study(file))], file)
-    width = page.list.viewport().width()
-    lines = wrapped(title, font(), width - 48)
-    assert len(lines) == 2
-    assert " ".join(lines) == title
-    assert page.list.visualItemRect(page.list.currentItem()).height() > 2 * QFontMetrics(font()).height()
-    assert title in page.list.currentItem().toolTip(0)
-    assert wrapped(title, font(), 100)[1].endswith("\N{HORIZONTAL ELLIPSIS}")
-    assert wrapped("", font(), 100) == [""]
-
-
 def test_the_selected_study_and_the_options_are_restored(page, entries, qtbot):
     choose(page, entries[1])
     page.launch.options.samples.setChecked(True)
@@ -217,33 +192,6 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     assert edit.placeholderText() == "From the file: demo"
 
 
-def test_a_study_that_reads_texts_of_a_data_folder_offers_the_field_without_tasks(page, tmp_path):
-    text = PAPER.replace('tasks = ["piqa"]', "tasks = []") + '[calibration]\ntext = { source = "data:wikitext" }\n'
-    file = write(
-        tmp_path, "texts", text.replace("fidelity = false", 'original = { source = "data:lambada_openai[1:]" }')
-    )
-    entry = GalleryEntry(file, "own", load_study(file))
-    page.list.show_list([entry], file)
-    choose(page, entry, StudyState(total=5, needs=(ROLE,), needs_data=True))
-    edit = page.launch.data.edit
-    assert edit.isVisible()
-    assert (edit.accessibleName(), edit.placeholderText()) == ("Data folder", "Folder with wikitext and lambada_openai")
-    assert "wikitext and lambada_openai" in edit.toolTip(), "there is little room in the field"
-    request = f"a model for {ROLE}, and a data folder"
-    assert page.primary.toolTip() == f"Choose {request}"
-    assert page.detail.remark.text() == f"To run it here, choose on the right {request}."
-
-
-def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
-    trouble = "The data folder /nowhere does not exist; correct it or leave it out."
-    choose(page, entries[0], StudyState(trouble=trouble))
-    assert (page.detail.trouble.isVisible(), page.detail.trouble.text()) == (True, trouble)
-    assert not page.launch.estimate.isEnabled()
-    assert page.launch.estimate.toolTip() == trouble
-    page.show_state(entries[0].file, state_of(entries[0].study))
-    assert not page.detail.trouble.isVisible()
-
-
 def test_a_broken_file_shows_its_field_and_reason_in_place(page, entries):
     choose(page, entries[2])
     assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
@@ -282,21 +230,12 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     assert page.launch.data.edit.isEnabled()
 
 
-def test_files_are_opened_by_a_dialog_or_dropped(page, qtbot, monkeypatch, tmp_path):
+def test_files_are_opened_by_a_dialog(page, qtbot, monkeypatch, tmp_path):
     file = str(tmp_path / "mine.toml")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (file, ""))
     with qtbot.waitSignal(page.file_opened) as opened:
         qtbot.mouseClick(page.open, Qt.MouseButton.LeftButton)
     assert opened.args == [Path(file)]
-    for name, taken in ((file, True), (str(tmp_path / "picture.png"), False)):
-        data = QMimeData()
-        data.setUrls([QUrl.fromLocalFile(name)])
-        found = []
-        page.file_opened.connect(found.append)
-        buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-        page.dropEvent(QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, data, buttons, keys))
-        page.file_opened.disconnect(found.append)
-        assert found == ([Path(name)] if taken else [])
 
 
 def test_a_report_is_asked_for_and_opened_on_request(page, entries, qtbot, monkeypatch, tmp_path):
@@ -328,16 +267,3 @@ def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in shown)
     tips = [page.list.currentItem().toolTip(0), page.primary.toolTip()]
     assert all("&lt;h1&gt;" in tip and "<img" not in tip for tip in tips)
-
-
-def test_the_dialog_of_a_submission_checks_the_settings(qtbot):
-    parent = QWidget()
-    qtbot.addWidget(parent)
-    dialog = SubmitDialog(SubmitChoice("partition=gpu", 4), parent)
-    assert dialog.choice() == SubmitChoice("partition=gpu", 4)
-    for wrong in ("gpus=one", "comment=$(id)", "wrap=x"):
-        dialog.settings.setText(wrong)
-        assert dialog.problem.text()
-        assert not dialog.start.isEnabled()
-    dialog.settings.setText("")
-    assert dialog.start.isEnabled()
