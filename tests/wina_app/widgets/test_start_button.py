@@ -2,12 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.rotation.page import RotationPage
-from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.widgets.start_button import StartButton
-
-from tests.wina_app.stored_runs import summary
-from wina_core.specs import RotationSpec
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -52,27 +47,3 @@ def test_a_later_click_cancels(button, qtbot, qapp, monkeypatch):
     qtbot.mouseClick(start, LEFT)
     qtbot.mouseClick(start, LEFT)
     assert presses == ["Start", "Cancel"]
-
-
-def test_a_double_click_on_the_rotation_pages_button_rotates_once(qtbot):
-    page = RotationPage()
-    qtbot.addWidget(page)
-    page.show_context([], summary())
-    page.show_choice(RotationSpec())
-    page.show_action(running=False, reason="")
-    page.show()
-    asked = []
-    page.rotate_requested.connect(lambda: (asked.append("rotate"), page.show_action(running=True, reason="")))
-    page.cancel_requested.connect(lambda: asked.append("cancel"))
-    double_click(qtbot, page.primary)
-    assert asked == ["rotate"]
-
-
-def test_a_double_click_allocates_once(qtbot):
-    toolbar = SparsityToolbar()
-    qtbot.addWidget(toolbar)
-    toolbar.show()
-    asked = []
-    toolbar.allocation_chosen.connect(lambda *_: asked.append("allocate"))
-    double_click(qtbot, toolbar.allocate)
-    assert asked == ["allocate"]

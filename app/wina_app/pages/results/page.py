@@ -148,7 +148,6 @@ class ResultsPage(Page):
     def show_columns(self, keys: Sequence[str], common: str) -> None:
         """Show these columns in this order, and the text of the hidden ones that are the same in all rows."""
         self.list.show_columns(keys, common)
-        self.filter.offer_columns([cells.column.key for cells in self.controller.table.metrics.cells])
 
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""

@@ -5,7 +5,6 @@ import pytest
 from wina_app.pages.results.plots.layers import (
     EACH,
     MEAN,
-    DepthPlot,
     ResultsLayers,
     difference,
     profile_traces,
@@ -88,16 +87,3 @@ def test_one_map_two_beside_each_other_or_their_difference(maps, runs):
     maps.show_runs(runs[2:])
     assert "Nothing was gated" in maps.remark.text()
     assert maps.figure() == ()
-
-
-def test_targets_are_dashed_beside_what_was_measured(qtbot, runs):
-    plot = DepthPlot()
-    qtbot.addWidget(plot)
-    plot.show_profiles(runs, MEAN)
-    assert [trace.name for trace in plot.traces][:2] == [
-        f"wina, 39.8 % (target 40 %), uniform, {kind}" for kind in ("target", "measured")
-    ]
-    styles = {trace.style.name for trace in plot.traces if trace.name.endswith("target")}
-    assert styles == {"DashLine"}
-    assert "layer 0, 46.43 %" in plot.traces[2].readout(0)
-    assert plot.getPlotItem().getAxis("left").labelText == "sparsity, mean of projections (%)"

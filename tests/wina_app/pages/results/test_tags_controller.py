@@ -88,23 +88,6 @@ def test_what_is_typed_goes_to_the_run_that_was_selected_then(editor, qtbot):
     assert (inspector.tags.text(), inspector.note.toPlainText()) == ("other", "other")
 
 
-def test_pinned_runs_are_unpinned_only_where_all_are(control, runs):
-    first, second = runs[1][:2]
-    control.annotations.toggle_pin([first])
-    control.annotations.toggle_pin([first, second])
-    assert marks_of(runs, first)[2]
-    assert marks_of(runs, second)[2]
-    control.annotations.toggle_pin([first, second])
-    assert not marks_of(runs, first)[2]
-
-
-def test_what_changes_nothing_is_no_step(control, runs):
-    control.annotations.set_note([runs[1][0]], "  ")
-    control.annotations.set_tags(["not stored"], "best")
-    control.annotations.delete([])
-    assert control.annotations.undo_stack.count() == 0
-
-
 def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
     table = control.table
     index = table.index(0, BY_KEY["note"])
