@@ -115,8 +115,6 @@ def test_selected_rows_are_copied(qtbot, filled):
     commands = {action.text(): action for action in filled.commands}
     for command, missing in (
         ("Pin or unpin the selected runs", "No run is selected"),
-        ("Edit the tags of the current run", "No run is selected"),
-        ("Edit the note of the current run", "No run is selected"),
         ("Delete the selected runs", "No run is selected"),
         ("Copy rows as Markdown", "No row is selected"),
     ):

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtWidgets import QApplication, QLineEdit, QMenu
+from PySide6.QtWidgets import QApplication, QMenu
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.services.settings import Settings
 
@@ -30,10 +30,6 @@ def headings(page):
     header, model = page.table.horizontalHeader(), page.table.model()
     sections = [header.logicalIndex(visual) for visual in range(header.count())]
     return [model.columns[section].key for section in sections if not header.isSectionHidden(section)]
-
-
-def commands(page):
-    return {action.text(): action for action in page.commands}
 
 
 def test_a_heading_sorts_up_down_and_not_at_all(qtbot, page):
@@ -88,18 +84,10 @@ def test_only_what_differs_is_shown_and_the_rest_is_told(page):
     assert page.list.common.whole() == ""
 
 
-def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
-    page.table.setFocus()
+def test_tags_and_notes_are_edited_in_the_inspector(qtbot, page, store):
     page.table.selectRow(0)
     run = page.controller.table.run_at(0)
-    commands(page)["Edit the tags of the current run"].trigger()
-    (editor,) = page.table.viewport().findChildren(QLineEdit)
-    qtbot.keyClicks(editor, "best, report")
-    qtbot.keyClick(editor, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: store.run_details()[run].tags == "best, report")
-    assert page.inspector.tags.text() == "best, report"
     qtbot.addWidget(page.inspector)
-    page.inspector.tags.setText("")
     qtbot.keyClicks(page.inspector.tags, "none of these")
     qtbot.keyClick(page.inspector.tags, Qt.Key.Key_Return)
     page.inspector.note.insertPlainText("look again")

@@ -10,7 +10,6 @@ from wina_app.pages.results.tags_controller import RunFacts
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import NO_ROTATION, SOURCE, DirectStore, record_demo_study, run_spec
-from wina_core.analysis.results.columns import BY_KEY
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -86,15 +85,6 @@ def test_what_is_typed_goes_to_the_run_that_was_selected_then(editor, qtbot):
     inspector.show_runs(["b"], RunFacts("b", RunAnnotations(("other",), "other"), ()))
     assert written == [(["a"], "mine")]
     assert (inspector.tags.text(), inspector.note.toPlainText()) == ("other", "other")
-
-
-def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
-    table = control.table
-    index = table.index(0, BY_KEY["note"])
-    assert table.flags(index) & table.flags(index).ItemIsEditable
-    assert not table.flags(table.index(0, BY_KEY["value"])) & table.flags(index).ItemIsEditable
-    table.setData(index, "typed")
-    assert marks_of(runs, table.run_at(0))[1] == "typed"
 
 
 def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):
