@@ -1,4 +1,4 @@
-"""Heatmaps with keys of their own: rows that expand to read-only details, and cells that are edited."""
+"""The heatmap whose cells are edited, and whose rows expand to read-only details."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -19,8 +19,7 @@ from wina_app.heatmap.geometry import (
     line_values,
     text_sizes,
 )
-from wina_app.heatmap.heatmap import Heatmap
-from wina_app.heatmap.keys import MOVES, STEPS, has_alt, is_command
+from wina_app.heatmap.heatmap import MOVES, STEPS, Heatmap, has_alt, is_command
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH, HeatmapLook
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.figure import map_figure
@@ -28,33 +27,110 @@ from wina_app.style.theme import HALF
 from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
 
+_TYPED = "0123456789.,"
+_STEP = 5
+"""Percentage points that + and - change; with Ctrl 1."""
 
-class ExpandableHeatmap(Heatmap):
-    """A heatmap with a triangle in the headings of rows that have details.
 
-    A click on the triangle or E shows and hides them. The arrows and clicks put a reading cursor on their cells, which
-    are never selected.
+def _no_details(row: int) -> RowDetails:
+    raise ValueError(f"row {row} has no details")
+
+
+class EditableHeatmap(Heatmap):
+    """A heatmap that emits edits of the selection and never changes its own values.
+
+    Digits then Enter emit `text_entered`, + and - emit `stepped`, Delete `cleared`, L `lock_toggled`. With `brush` on,
+    a drag emits `painted` between `stroke_began` and `stroke_ended` instead of selecting; with Shift it selects. Rows
+    that have details have a triangle in their headings; a click on it or E shows and hides the details. The arrows and
+    clicks put a reading cursor on their cells, which are never selected.
     """
+
+    mark_width = LOCK_WIDTH + LOCK_INSET - HALF
 
     expanded_changed = Signal()
     reading_changed = Signal()
+    text_entered = Signal(str)
+    stepped = Signal(int)
+    """Percentage points to add to the selection."""
+    cleared = Signal()
+    lock_toggled = Signal()
+    cut = Signal()
+    """The selection is on the clipboard, to be cleared."""
+    pasted = Signal(str)
+    stroke_began = Signal()
+    painted = Signal(object)
+    """Frozenset of the cells that the brush touched since the last signal."""
+    stroke_ended = Signal()
 
     def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
         super().__init__(name, parent=parent)
         self.detail_text: Callable[[Detail], str] | None = None
         """Describes a cell of a detail, for its tooltip and for screen readers."""
+        self.brush = False
+        self._typed = ""
+        self._locked: frozenset[Cell] = frozenset()
+        self._stroke: Cell | None = None
         self._counts: tuple[int, ...] = ()
         self._details_of: Callable[[int], RowDetails] = _no_details
         self._widest = ""
         self._details = LazyDetails(_no_details)
         self._expanded: frozenset[int] = frozenset()
         self._reading: Detail | None = None
+        self.add_action("Cut", "Ctrl+X", self._cut)
+        self.add_action("Paste", "Ctrl+V", lambda: self.pasted.emit(QGuiApplication.clipboard().text()))
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Name the rows and columns; new names take the details away."""
-        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
-            self._counts, self._expanded, self._reading = (), frozenset(), None
+        """Name the rows and columns; new names take the details away and discard what is being typed."""
+        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):  # else the plan changed while typing
+            self._typed, self._counts, self._expanded, self._reading = "", (), frozenset(), None
         super().set_table(rows, columns)
+
+    def set_locked(self, locked: frozenset[Cell]) -> None:
+        """Mark the cells that no edit changes."""
+        changed, self._locked = locked ^ self._locked, locked
+        self.update_cells(changed)
+        self.describe()
+
+    def description(self) -> str:
+        if self._reading is not None and self.detail_text is not None:
+            return self.detail_text(self._reading)
+        return super().description() + ("; locked" if self.selection.cursor in self._locked else "")
+
+    def look(self) -> HeatmapLook | None:
+        look = super().look()
+        return look and replace(
+            look,
+            typed=self._typed,
+            locked=self._locked,
+            expandable=self.expandable,
+            expanded=self._expanded,
+            details=self._details,
+            reading=self._reading,
+        )
+
+    def set_selection(self, selection: Selection) -> None:
+        """Enter what was typed, stop reading, and select."""
+        if selection != self.selection:
+            self._commit()  # first, for the cell where it was typed
+        if selection.cursor is not None:
+            self.read(None)
+        super().set_selection(selection)
+
+    def read(self, detail: Detail | None) -> None:
+        """Enter what was typed, then put the reading cursor on a cell, which takes the selection away; None for
+        nowhere."""
+        if detail == self._reading:
+            return
+        self._commit()
+        self._reading = detail
+        if detail is not None:
+            super().set_selection(self.selection.none())
+            self._scroll_to(self.geometry_now().detail(detail))
+        self.viewport().update()
+        self.describe()
+        self.reading_changed.emit()
+
+    # ---- details -------------------------------------------------------------------------------------------------
 
     def set_details(self, counts: Sequence[int], details_of: Callable[[int], RowDetails], widest: str) -> None:
         """Give each row a number of details, 0 for none; `details_of` makes those of a row once they are painted, with
@@ -123,59 +199,11 @@ class ExpandableHeatmap(Heatmap):
         plain = text_sizes(headings, self._columns, self.mark_width)
         return replace(plain, header_width=plain.header_width + (TRIANGLE_WIDTH if self.expandable else 0.0))
 
-    def look(self) -> HeatmapLook | None:
-        look = super().look()
-        return look and replace(
-            look,
-            expandable=self.expandable,
-            expanded=self._expanded,
-            details=self._details,
-            reading=self._reading,
-        )
-
     def figure(self) -> Figure:
         """Return the map with the shown details as plain data."""
         details = {row: self._details[row] for row in self._expanded}
         names, values = line_names(self._rows, details), line_values(self._values, details)
         return map_figure(self.accessibleName(), names, self._columns, values, self._scale)
-
-    def description(self) -> str:
-        if self._reading is not None and self.detail_text is not None:
-            return self.detail_text(self._reading)
-        return super().description()
-
-    # ---- reading cursor ------------------------------------------------------------------------------------------
-
-    def read(self, detail: Detail | None) -> None:
-        """Put the reading cursor on a cell, which takes the selection away; None for nowhere."""
-        if detail == self._reading:
-            return
-        self._reading = detail
-        if detail is not None:
-            super().set_selection(self.selection.none())
-            self._scroll_to(self.geometry_now().detail(detail))
-        self.viewport().update()
-        self.describe()
-        self.reading_changed.emit()
-
-    def set_selection(self, selection: Selection) -> None:
-        """Select cells, and stop reading."""
-        if selection.cursor is not None:
-            self.read(None)
-        super().set_selection(selection)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Show or hide details by their triangle, read a cell of theirs, or select."""
-        geometry, point = self.geometry_now(), event.position()
-        row, _ = geometry.nearest(point)
-        in_heading = geometry.in_row_header(point) and geometry.row_header(row).contains(point)
-        if in_heading and row in self.expandable and point.x() < TRIANGLE_WIDTH:
-            self.toggle([row])
-            return
-        super().mousePressEvent(event)
-        detail = geometry.detail_at(point)
-        if detail is not None and detail.line >= 0:
-            self.read(detail if detail.column in self._details[detail.row].columns else None)
 
     def viewportEvent(self, event: QEvent) -> bool:
         """Show the tooltip of a cell of a detail, or of its heading."""
@@ -196,13 +224,60 @@ class ExpandableHeatmap(Heatmap):
         is_known = cell is not None and cell.line >= 0 and cell.column in self._details[cell.row].columns
         return (self.detail_text(nearest) if is_known and self.detail_text else ""), geometry.detail(nearest)
 
+    # ---- pointer -------------------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Show or hide details by their triangle, read a cell of theirs, begin a stroke of the brush, or select."""
+        self._commit()
+        geometry, point = self.geometry_now(), event.position()
+        row, _ = geometry.nearest(point)
+        in_heading = geometry.in_row_header(point) and geometry.row_header(row).contains(point)
+        if in_heading and row in self.expandable and point.x() < TRIANGLE_WIDTH:
+            self.toggle([row])
+            return
+        cell, shift = geometry.cell_at(point), event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if self.brush and not shift and cell is not None and event.button() == Qt.MouseButton.LeftButton:
+            self._stroke = cell
+            self.stroke_began.emit()
+            self.painted.emit(frozenset({cell}))
+            return
+        super().mousePressEvent(event)
+        detail = geometry.detail_at(point)
+        if detail is not None and detail.line >= 0:
+            self.read(detail if detail.column in self._details[detail.row].columns else None)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._stroke is None:
+            super().mouseMoveEvent(event)
+            return
+        cell = self.geometry_now().cell_at(event.position())
+        if cell is not None and cell != self._stroke:
+            self.painted.emit(frozenset(cells_between(self._stroke, cell)))
+            self._stroke = cell
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        if self._stroke is not None:
+            self._stroke = None
+            self.stroke_ended.emit()
+
+    # ---- keyboard and clipboard ----------------------------------------------------------------------------------
+
     def claims_key(self, event: QKeyEvent) -> bool:
-        escape = event.key() == Qt.Key.Key_Escape and self._reading is not None
-        return escape or self._is_toggle(event) or super().claims_key(event)
+        """Return True for the keys of edits and details: digits, signs, Delete, L, E, and Esc while reading."""
+        key, text = event.key(), event.text()
+        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
+        # Ctrl with a sign makes a small step; with a digit or a letter it is a shortcut of the window.
+        stepped = key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
+        stops = key == Qt.Key.Key_Escape and self._reading is not None
+        erases = key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+        return mine or stepped or stops or erases or self._is_toggle(event) or super().claims_key(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Toggle on E, read on arrows that reach details, stop reading on Esc; select on others."""
+        """Edit the selection; toggle on E, read on arrows that reach details, stop reading on Esc; select on others."""
         key, plain = Qt.Key(event.key()), not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if self.selection.cursor and self._edit(event):
+            return
         if self._is_toggle(event):
             self.toggle_selected()
         elif key == Qt.Key.Key_Escape and self._reading is not None:
@@ -233,121 +308,6 @@ class ExpandableHeatmap(Heatmap):
         at = columns.index(current.column) + right
         self.read(Detail(row, line, columns[min(max(at, 0), len(columns) - 1)]))
         return True
-
-
-def _no_details(row: int) -> RowDetails:
-    raise ValueError(f"row {row} has no details")
-
-
-_TYPED = "0123456789.,"
-_STEP = 5
-"""Percentage points that + and - change; with Ctrl 1."""
-
-
-class EditableHeatmap(ExpandableHeatmap):
-    """A heatmap that emits edits of the selection and never changes its own values.
-
-    Digits then Enter emit `text_entered`, + and - emit `stepped`, Delete `cleared`, L `lock_toggled`. With `brush` on,
-    a drag emits `painted` between `stroke_began` and `stroke_ended` instead of selecting; with Shift it selects.
-    """
-
-    mark_width = LOCK_WIDTH + LOCK_INSET - HALF
-
-    text_entered = Signal(str)
-    stepped = Signal(int)
-    """Percentage points to add to the selection."""
-    cleared = Signal()
-    lock_toggled = Signal()
-    cut = Signal()
-    """The selection is on the clipboard, to be cleared."""
-    pasted = Signal(str)
-    stroke_began = Signal()
-    painted = Signal(object)
-    """Frozenset of the cells that the brush touched since the last signal."""
-    stroke_ended = Signal()
-
-    def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
-        super().__init__(name, parent=parent)
-        self.brush = False
-        self._typed = ""
-        self._locked: frozenset[Cell] = frozenset()
-        self._stroke: Cell | None = None
-        self.add_action("Cut", "Ctrl+X", self._cut)
-        self.add_action("Paste", "Ctrl+V", lambda: self.pasted.emit(QGuiApplication.clipboard().text()))
-
-    def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
-        """Name the rows and columns; new names discard what is being typed."""
-        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):  # else the plan changed while typing
-            self._typed = ""
-        super().set_table(rows, columns)
-
-    def set_locked(self, locked: frozenset[Cell]) -> None:
-        """Mark the cells that no edit changes."""
-        changed, self._locked = locked ^ self._locked, locked
-        self.update_cells(changed)
-        self.describe()
-
-    def description(self) -> str:
-        return super().description() + ("; locked" if self.selection.cursor in self._locked else "")
-
-    def look(self) -> HeatmapLook | None:
-        look = super().look()
-        return look and replace(look, typed=self._typed, locked=self._locked)
-
-    def read(self, detail: Detail | None) -> None:
-        """Enter what was typed, then move the reading cursor."""
-        if detail != self._reading:
-            self._commit()  # reading takes the selection away
-        super().read(detail)
-
-    def set_selection(self, selection: Selection) -> None:
-        """Enter what was typed, then select."""
-        if selection != self.selection:
-            self._commit()  # first, for the cell where it was typed
-        super().set_selection(selection)
-
-    # ---- pointer -------------------------------------------------------------------------------------------------
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Select, or begin a stroke of the brush."""
-        self._commit()
-        cell = self.geometry_now().cell_at(event.position())
-        shift = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
-        if not self.brush or shift or cell is None or event.button() != Qt.MouseButton.LeftButton:
-            super().mousePressEvent(event)
-            return
-        self._stroke = cell
-        self.stroke_began.emit()
-        self.painted.emit(frozenset({cell}))
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._stroke is None:
-            super().mouseMoveEvent(event)
-            return
-        cell = self.geometry_now().cell_at(event.position())
-        if cell is not None and cell != self._stroke:
-            self.painted.emit(frozenset(cells_between(self._stroke, cell)))
-            self._stroke = cell
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        super().mouseReleaseEvent(event)
-        if self._stroke is not None:
-            self._stroke = None
-            self.stroke_ended.emit()
-
-    # ---- keyboard and clipboard ----------------------------------------------------------------------------------
-
-    def claims_key(self, event: QKeyEvent) -> bool:
-        """Return True for the editing keys: digits, signs, Delete, L."""
-        text = event.text()
-        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
-        # Ctrl with a sign makes a small step; with a digit or a letter it is a shortcut of the window.
-        stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
-        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().claims_key(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if not (self.selection.cursor and self._edit(event)):
-            super().keyPressEvent(event)
 
     def _edit(self, event: QKeyEvent) -> bool:
         """Handle an editing key; return False for other keys."""

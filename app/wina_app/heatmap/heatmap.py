@@ -3,7 +3,7 @@
 A QTableView with a delegate was tried in its place, with 80 x 7 cells on 620 x 460 pixels. Painting takes as long (all
 cells 9.2 ms against 9.0 here, one cell 0.2 against 0.3), and screen readers get a child for each cell in place of the
 cursor's description. But scrolling takes 14 ms against 6, next to nothing of a frame's 16.7 is left for the page, and
-the code gets no shorter: brush, band, typed targets, locks, selections of any shape as values, and cells on whole
+the code gets no shorter: brush, typed targets, locks, selections of any shape as values, and cells on whole
 device pixels stay, and a model, a delegate and headers are added to them.
 """
 
@@ -39,8 +39,7 @@ from wina_app.heatmap.geometry import (
     rows_alone,
     text_sizes,
 )
-from wina_app.heatmap.keys import JUMPS, MOVES
-from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
+from wina_app.heatmap.painter import HeatmapLook, Notes, paint_heatmap, paint_remark
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.plots.figure import map_figure
@@ -51,11 +50,34 @@ from wina_core.specs.plans import Cell
 _MANY = 64
 """Changed cells from which the area around them is painted: a region of so many pieces costs more."""
 
+_FAR = 1_000_000
+"""Step to the edge, where the selection stops."""
+MOVES = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_PageUp: (-8, 0),
+    Qt.Key.Key_PageDown: (8, 0),
+    Qt.Key.Key_Home: (0, -_FAR),
+    Qt.Key.Key_End: (0, _FAR),
+}
+JUMPS = {
+    Qt.Key.Key_Up: (-_FAR, 0),
+    Qt.Key.Key_Down: (_FAR, 0),
+    Qt.Key.Key_Left: (0, -_FAR),
+    Qt.Key.Key_Right: (0, _FAR),
+    Qt.Key.Key_Home: (-_FAR, -_FAR),
+    Qt.Key.Key_End: (_FAR, _FAR),
+}
+STEPS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Right)
+"""Keys that move by one cell."""
+
 
 class Heatmap(QAbstractScrollArea):
     """A heatmap of `values` [rows, columns] on a ColourScale; NaN cells are hatched as "no data".
 
-    Click, drag, headings, arrows, Shift, Ctrl, Ctrl+A and Esc select as in a spreadsheet; a drag shows its band.
+    Click, drag, headings, arrows, Shift, Ctrl, Ctrl+A and Esc select as in a spreadsheet.
     """
 
     selection_changed = Signal()
@@ -74,7 +96,6 @@ class Heatmap(QAbstractScrollArea):
         self._selection = Selection(0, 0)
         self._remark = ""
         self._dragging = ""
-        self._band: tuple[QPointF, QPointF] | None = None
         self._lines = rows_alone(0)
         self._sizes = text_sizes((), (), self.mark_width)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -178,8 +199,6 @@ class Heatmap(QAbstractScrollArea):
             look = self.look()
             if look is not None:
                 paint_heatmap(painter, event.region(), self.viewport().rect(), look)
-                if self._band is not None:
-                    paint_band(painter, self._band_area(), look.geometry)
                 if self._remark:
                     paint_remark(painter, look.geometry, self.viewport().rect(), self._remark)
 
@@ -287,7 +306,6 @@ class Heatmap(QAbstractScrollArea):
         self._dragging = ""
         if cell is not None:
             self._dragging = "cell"
-            self._band = (point + QPointF(geometry.dx, geometry.dy), point)  # begins on the content, which may scroll
             self.set_selection(self._selection.click(cell, extend, toggle))
         elif geometry.in_row_header(point) and row < geometry.rows:
             self._dragging = "row"
@@ -312,24 +330,9 @@ class Heatmap(QAbstractScrollArea):
             self.set_selection(self._selection.click_column(min(max(column, 0), geometry.columns - 1), extend=True))
         else:
             self.set_selection(self._selection.drag_to((row, column)))
-            self._show_band(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: ARG002 - Qt's signature
         self._dragging = ""
-        self._show_band(None)
-
-    def _show_band(self, point: QPointF | None) -> None:
-        """Stretch the band from where it began, or take it away."""
-        before = self._band_area()
-        self._band = (self._band[0], point) if self._band is not None and point is not None else None
-        # The pen draws half outside of the band, on whole device pixels.
-        self.viewport().update(before.united(self._band_area()).toAlignedRect().adjusted(-2, -2, 2, 2))
-
-    def _band_area(self) -> QRectF:
-        if self._band is None:
-            return QRectF()
-        scrolled = QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
-        return QRectF(self._band[0] - scrolled, self._band[1]).normalized()
 
     def viewportEvent(self, event: QEvent) -> bool:
         """Show the tooltip of the cell under the pointer."""
@@ -397,3 +400,12 @@ class Heatmap(QAbstractScrollArea):
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self.update_cells([self._selection.cursor] if self._selection.cursor else [])
         super().focusOutEvent(event)
+
+
+def is_command(event: QKeyEvent) -> bool:
+    """Return True with Ctrl held, which makes a digit or a letter a shortcut of the window, or with Alt."""
+    return has_alt(event) or bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+
+
+def has_alt(event: QKeyEvent) -> bool:
+    return bool(event.modifiers() & (Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier))

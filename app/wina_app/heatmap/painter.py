@@ -17,8 +17,6 @@ from wina_core.specs.plans import Cell
 
 LOCK_WIDTH, LOCK_INSET = 7, 5
 """Width of the padlock in a locked cell, and its distance from the cell's end with the selection's outline."""
-_BAND_ALPHA = 48
-"""Opacity of the band, of 255: the cells under it stay readable."""
 _ROOMY = 3 * GRID
 """Height of cells with room for a thicker outline."""
 _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
@@ -113,16 +111,6 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
-
-
-def paint_band(painter: QPainter, band: QRectF, geometry: HeatmapGeometry) -> None:
-    """Paint the rectangle of a drag over the cells."""
-    body = geometry.body
-    fill = QColor(tokens().accent)
-    fill.setAlpha(_BAND_ALPHA)
-    painter.fillRect(band & body, fill)
-    painter.setPen(QPen(QColor(tokens().accent), 1))
-    painter.drawRect(band & body)
 
 
 def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text: str) -> None:

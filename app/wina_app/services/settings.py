@@ -168,8 +168,8 @@ class Entries(Preferences):
 class Settings(Entries):
     """The entries with their file, to which every assignment is written at once.
 
-    An entry or item that is not valid is replaced by its default and reported; the others are kept. The file of a newer
-    version is never changed, and a file that cannot be written does not stop anyone from working.
+    An entry or item that is not valid is replaced by its default and reported; the others are kept. A file that cannot
+    be written does not stop anyone from working.
     """
 
     _path: Path | None = None
@@ -187,7 +187,6 @@ class Settings(Entries):
         super().__init__(**entries)
         self._path = path
         self._set_problem(problem)
-        self._respect_newer()
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -220,7 +219,6 @@ class Settings(Entries):
         self.recent_databases = _with_first(self.recent_databases, url)
 
     def _save(self) -> None:
-        self._respect_newer()
         if self._path is None:
             return
         entries = {"version": VERSION} | self.model_dump(mode="json", exclude_unset=True)
@@ -230,16 +228,6 @@ class Settings(Entries):
             self._set_problem(_temporary(error))
         else:
             self._problem = ""
-
-    def _respect_newer(self) -> None:
-        """Stop writing if a newer version has written the file, perhaps from another window."""
-        if self._path is not None and _is_newer(self._path):
-            problem = (
-                f"{self._path} was written by a newer version of the workbench and is left unchanged; settings "
-                "made here hold until the window is closed."
-            )
-            self._path = None
-            self._set_problem(problem)
 
     def _set_problem(self, problem: str) -> None:
         """Log and report a problem once."""
@@ -258,9 +246,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
         return {}, ""
     except (WinaError, ValueError, RecursionError) as error:
         return {}, f"The settings in {path} cannot be read ({error}); the defaults apply."
-    if _version(content) > VERSION:  # reported by its own sentence
-        return {}, ""
-    if _version(content) < VERSION:
+    if not isinstance(content, dict) or content.get("version") != VERSION:
         return {}, f"{path} does not contain settings of the window; the defaults apply."
     damaged: list[str] = []
     while True:
@@ -293,18 +279,6 @@ def _remove(content: dict[str, Any], location: tuple[int | str, ...]) -> None:
         del entry[cast(Any, location[1])]
     else:
         del content[str(location[0])]
-
-
-def _is_newer(path: Path) -> bool:
-    try:
-        return _version(_content(path)) > VERSION
-    except (FileNotFoundError, WinaError, ValueError, RecursionError):
-        return False
-
-
-def _version(content: object) -> int:
-    version = content.get("version") if isinstance(content, dict) else None
-    return version if isinstance(version, int) else 0
 
 
 def _temporary(error: WinaError) -> str:

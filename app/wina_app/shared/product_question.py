@@ -5,8 +5,7 @@ from typing import Protocol
 
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
-from wina_app.widgets.question import ComputeQuestion, ResourceRow
-from wina_core.files.hardware import gigabytes
+from wina_app.widgets.question import ComputeQuestion
 from wina_core.jobs import Job
 from wina_core.jobs.planning import MemoryNeed, MissingProduct, memory_needs, missing_products, needed_models
 from wina_core.specs.machine import LOCAL
@@ -95,66 +94,13 @@ def _needs_refinement(job: Job) -> bool:
 def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNeed]) -> ComputeQuestion:
     """Return the question before a job that computes products first, or that takes much memory or disk."""
     long = [product for product in missing if product.is_long]
-    reasons = [reason for need in needs for reason in _reasons(need)]
-    reasons += ["This first needs computations that take a minute or more:", products_text(long)] if long else []
-    resources = [row for need in needs for row in _resources(need, named=len(needs) > 1)]
-    if needs and missing:
-        resources.append(ResourceRow("Time of the preparations", _time_text(missing)))
-    return ComputeQuestion("\n".join(reasons), resources, " ".join(_advice(needs)))
+    reasons = [need.text for need in needs]
+    reasons += [f"This first needs computations that take a minute or more:\n{products_text(long)}"] if long else []
+    return ComputeQuestion("\n\n".join(reasons), all(map(_fits, needs)))
 
 
-def _reasons(need: MemoryNeed) -> list[str]:
-    """Return a sentence for a model that does not fit into memory, and one for the search for its rotation."""
-    sentences = []
-    if need.in_files:
-        sentences.append(f"{need.location} does not fit into free memory.")
-    if need.search.memory:
-        sentences.append(
-            f"Finding the rotation of {need.location} takes {gigabytes(need.search.memory)} of memory beside "
-            "its weights."
-        )
-    return sentences
-
-
-def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
-    """Return the memory and disk that a model takes against what is available."""
-    of = f" · {need.location}" if named else ""
-    free = f"{gigabytes(need.memory)} free"
-    beside = free if need.in_files else f"{gigabytes(need.beside)} free beside the weights"
-    left = f"{gigabytes(need.free)} in {need.folder}"
-    rows = []
-
-    def add(name: str, size: float, available: str = "", fits: bool | None = None) -> None:
-        if size:
-            rows.append(ResourceRow(name + of, gigabytes(size), available, fits))
-
-    if need.in_files:
-        add("Memory, whole model loaded", need.whole, free, fits=False)
-        add("Memory, layer by layer", need.by_layer, free, fits=need.by_layer <= need.memory)
-    add("Memory of the rotation search", need.search.memory, beside, fits=need.has_search_memory)
-    both = need.disk and need.search.disk
-    judged = () if both else (left, need.has_disk)
-    add("Disk for rotated or converted weights (none if cached)", need.disk, *judged)
-    add("Disk of the rotation search", need.search.disk, *judged)
-    if both:
-        add("Disk, both together", need.whole_disk, left, need.has_disk)
-    return rows
-
-
-def _advice(needs: Sequence[MemoryNeed]) -> list[str]:
-    if not needs:
-        return []
-    way = "The weights are read from their files layer by layer; the numbers are the same."
-    ways = [way] if any(need.in_files for need in needs) else []
-    return [*ways, *dict.fromkeys(sentence for need in needs for sentence in need.advice)]
-
-
-def _time_text(missing: Sequence[MissingProduct]) -> str:
-    """Return the time of products as far as it is known from before."""
-    durations = [product.seconds for product in missing if product.seconds is not None]
-    if len(durations) == len(missing):
-        return duration(sum(durations))
-    return f"more than {duration(sum(durations))}" if durations else "unknown, never computed here"
+def _fits(need: MemoryNeed) -> bool:
+    return need.has_disk and need.has_search_memory and (not need.in_files or need.by_layer <= need.memory)
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:

@@ -87,10 +87,6 @@ def test_another_block_starts_at_the_corner_and_ends_with_the_table():
     assert smaller.values == {(0, 0): 0.1, (1, 0): 0.2}, "three rows are no whole number of two"
 
 
-def test_an_empty_cell_of_the_block_leaves_its_target():
-    assert paste("10\t\t30", TABLE.click((0, 0)), NAMES, FRACTIONS).values == {(0, 0): 0.1, (0, 2): 0.3}
-
-
 def test_nothing_selected_is_nowhere_to_paste():
     with pytest.raises(WinaError, match="Nothing is selected"):
         paste("50", TABLE, NAMES, FRACTIONS)
@@ -113,9 +109,3 @@ def test_what_is_copied_comes_back_as_it_was(values, headings, digits):
     assert back.values.keys() == chosen.cells
     for cell, value in back.values.items():
         assert value == (pytest.approx(table[cell], abs=1e-11) if digits is None else table[cell])
-
-
-def test_cells_that_were_not_selected_are_copied_empty():
-    chosen = TABLE.click((0, 0)).click((1, 2), toggle=True).cells
-    text = copied_text([*"0123"], NAMES, np.full((4, 3), 0.625), SCALE, chosen, True)
-    assert text == "layer\tq\tv\n0\t62.5%\t\n1\t\t62.5%"

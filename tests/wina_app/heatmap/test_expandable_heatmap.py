@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
-from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Detail, Lines, RowDetails, line_names, line_values
+from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Detail, Lines, RowDetails
 from wina_app.plots.colour_maps import ColourScale, percent
 
 from wina_core.report.drawing import MapPanel
@@ -58,13 +58,6 @@ def test_every_line_belongs_to_one_row_or_detail_and_outside_ones_to_rows_beyond
     assert lines.row_at(-2) == (-2, -1)
     assert lines.row_at(lines.count + 1) == (len(counts) + 1, -1)
     assert lines.line_of(len(counts)) == lines.count
-
-
-def test_the_lines_of_a_table_are_those_of_rows_each_before_its_details():
-    assert line_names("ab", {0: details(0)}) == ["a", "expert 0", "expert 1", "expert 2", "b"]
-    values = line_values(np.full((2, 4), 0.9), {1: details(1)})
-    assert np.array_equal(values, np.vstack([np.full((2, 4), 0.9), details(1).values]))
-    assert np.array_equal(line_values(np.ones((2, 4)), {}), np.ones((2, 4)))
 
 
 def test_details_are_folded_until_their_triangle_is_clicked(qtbot, heatmap):
@@ -149,17 +142,6 @@ def test_details_are_read_and_never_edited(qtbot, heatmap):
     assert heatmap.reading is None
 
 
-def test_a_cell_below_expanded_rows_is_where_it_is_painted(qtbot, heatmap):
-    heatmap.expand({1, 2})
-    geometry = heatmap.geometry_now()
-    assert geometry.cell(3, 0).top() > geometry.detail(Detail(2, 2, 0)).bottom()
-    heatmap.set_selection(heatmap.selection.click((3, 3)))
-    point = heatmap.geometry_now().cell(3, 3).center()
-    heatmap.set_selection(heatmap.selection.none())
-    click(qtbot, heatmap, point)
-    assert heatmap.selection.cells == {(3, 3)}
-
-
 def test_the_figure_has_the_lines_that_are_shown(heatmap):
     (folded,) = heatmap.figure()
     heatmap.expand({1})
@@ -210,12 +192,3 @@ def test_tooltips_are_those_of_a_details_cell_or_heading(heatmap, monkeypatch):
         point = area.center().toPoint()
         QApplication.sendEvent(heatmap.viewport(), QHelpEvent(QEvent.Type.ToolTip, point, point))
     assert shown == [("share of tokens", heading.toAlignedRect()), ("expert 2 of layer 1", cell.toAlignedRect())]
-
-
-def test_what_is_typed_is_entered_before_the_cursor_reads_a_detail(qtbot, heatmap):
-    entered = []
-    heatmap.text_entered.connect(lambda text: entered.append((text, heatmap.selection.cursor)))
-    heatmap.toggle([1])
-    heatmap.set_selection(heatmap.selection.click((1, 2)))
-    press(qtbot, heatmap, "7", Qt.Key.Key_Down)
-    assert entered == [("7", (1, 2))]

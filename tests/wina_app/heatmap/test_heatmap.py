@@ -12,7 +12,6 @@ from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.geometry import HeatmapGeometry, cells_between, rows_alone
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
-from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
@@ -91,15 +90,6 @@ def test_values_are_readable_on_every_colour(name):
     assert min(contrast(text_on(colour), colour) for colour in colours) >= 4.5
 
 
-def test_clicks_select(qtbot, heatmap):
-    click(qtbot, heatmap, 2, 3)
-    assert heatmap.selection.cells == {(2, 3)}
-    click(qtbot, heatmap, 4, 5, Qt.KeyboardModifier.ShiftModifier)
-    assert len(heatmap.selection.cells) == 9
-    click(qtbot, heatmap, 0, 0, Qt.KeyboardModifier.ControlModifier)
-    assert len(heatmap.selection.cells) == 10
-
-
 def test_headings_select_rows_columns_and_all(qtbot, heatmap):
     geometry, view = heatmap.geometry_now(), heatmap.viewport()
     left = Qt.MouseButton.LeftButton
@@ -108,15 +98,6 @@ def test_headings_select_rows_columns_and_all(qtbot, heatmap):
     qtbot.mouseClick(view, left, pos=geometry.column_header(6).center().toPoint())
     assert heatmap.selection.cells == {(row, 6) for row in range(8)}
     qtbot.mouseClick(view, left, pos=QPoint(2, 2))
-    assert len(heatmap.selection.cells) == 56
-
-
-def test_arrows_move_and_extend(qtbot, heatmap):
-    click(qtbot, heatmap, 2, 2)
-    qtbot.keyClick(heatmap, Qt.Key.Key_Down)
-    qtbot.keyClick(heatmap, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-    assert heatmap.selection.cells == {(3, 2), (3, 3)}
-    qtbot.keyClick(heatmap, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     assert len(heatmap.selection.cells) == 56
 
 
@@ -184,19 +165,6 @@ def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
     drag(qtbot, heatmap, (1, 1), (2, 3), Qt.KeyboardModifier.ShiftModifier)
     assert heatmap.selection.cells == {(row, column) for row in (1, 2) for column in (1, 2, 3)}
     assert events == []
-
-
-@pytest.mark.usefixtures("appearance")
-def test_a_drag_shows_its_band_until_it_ends(qtbot, heatmap):
-    heatmap.set_values(np.full((8, 7), 0.5), SCALE)
-    view, left = heatmap.viewport(), Qt.MouseButton.LeftButton
-    qtbot.mousePress(view, left, pos=centre(heatmap, 1, 1))
-    qtbot.mouseMove(view, centre(heatmap, 4, 4))
-    under, beside = colour_at(heatmap, 2, 2), colour_at(heatmap, 6, 6)
-    assert beside.rgb() == SCALE.colour(0.5).rgb()
-    assert under.rgb() != beside.rgb()
-    qtbot.mouseRelease(view, left, pos=centre(heatmap, 4, 4))
-    assert colour_at(heatmap, 2, 2).rgb() == SCALE.colour(0.5).rgb()
 
 
 def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
@@ -293,28 +261,6 @@ def test_screen_readers_hear_the_cursors_cell_and_its_lock(qtbot, heatmap):
     assert heatmap.accessibleDescription() == "layer 5, down: Target sparsity 41 %"
     heatmap.set_locked(frozenset({(5, 6)}))
     assert heatmap.accessibleDescription() == "layer 5, down: Target sparsity 41 %; locked"
-
-
-def test_the_focus_is_visible(qtbot, heatmap):
-    click(qtbot, heatmap, 3, 3)
-    heatmap.clearFocus()
-    area = heatmap.geometry_now().cell(3, 3).toAlignedRect()
-    before = heatmap.viewport().grab(area).toImage()
-    heatmap.setFocus()
-    qtbot.waitUntil(heatmap.hasFocus)
-    assert heatmap.viewport().grab(area).toImage() != before
-
-
-@pytest.mark.usefixtures("appearance")
-def test_the_colour_bar_ends_in_the_scales_colours(qtbot):
-    bar = ColourBar()
-    qtbot.addWidget(bar)
-    bar.set_scale(SCALE)
-    bar.resize(400, bar.sizeHint().height())
-    image = bar.grab().toImage()
-    names = {image.pixelColor(x, y).name() for x in (0, 1) for y in range(image.height())}
-    assert SCALE.colour(0.0).name() in names
-    assert "Target sparsity (%) from 0 to 100" in bar.accessibleName()
 
 
 def test_ctrl_with_a_digit_or_a_letter_is_the_windows_also_while_typing(qtbot, heatmap):

@@ -15,10 +15,6 @@ def test_a_drag_selects_the_rectangle_between_its_ends(first, last):
     assert {first, last} <= selected
 
 
-def test_a_drag_beyond_the_edge_stops_there():
-    assert NONE.click((2, 1)).drag_to((99, -5)).cells == {(2, 1), (2, 0), (3, 1), (3, 0)}
-
-
 @given(cells, cells)
 def test_toggling_twice_restores_the_selection(kept, toggled):
     selection = NONE.click(kept)

@@ -1,11 +1,10 @@
 """Machines of the window: where its jobs run, now and when they continue."""
 
 import pytest
-from wina_app.jobs.texts import engines_text, remark
 
 from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.jobs import Assigned, Done, Failed, InspectJob
+from wina_core.jobs import Done, Failed, InspectJob
 from wina_core.remote.registry import load_places, machines_file
 from wina_core.specs.machine import Machine
 
@@ -17,18 +16,6 @@ def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
         workbench.machines.save(Machine(host=name))
     yield workbench, engine
     store.store.close()
-
-
-def test_jobs_run_on_the_chosen_machines(bench):
-    workbench, engine = bench
-    for chosen, expected in (
-        ([], ()),
-        (["local"], ()),
-        (["lab", "local"], ("lab", "local")),
-    ):
-        workbench.machines.choose(chosen)
-        job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
-        assert engine.last.machines == workbench.jobs[job_id].machines == expected
 
 
 def test_a_job_that_continues_keeps_its_machines(bench):
@@ -64,17 +51,6 @@ def test_a_faulty_file_of_machines_is_said_and_kept(bench):
     workbench.machines.save(Machine(host="more"))
     assert [f"The machines in {machines_file()} cannot be read" in text for text in said] == [True, True]
     assert machines_file().read_text() == "no"
-
-
-def test_the_texts_of_jobs_and_engines_say_where(bench):
-    workbench, engine = bench
-    workbench.machines.choose(["gpu", "local"])
-    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
-    assert remark(workbench.jobs[job_id]) == "on gpu, this computer"
-    for number, machine in enumerate(("local", "gpu", "gpu"), start=1):
-        engine.received.emit(Assigned(engine=number, machine=machine, hardware="H100", job=job_id))
-    assert remark(workbench.jobs[job_id]) == "engine 1, engine 2, 3 on gpu"
-    assert engines_text(workbench.jobs).splitlines()[1] == "Engine 2 (gpu, H100): Load"
 
 
 def test_timings_of_this_computer_are_none_of_another_machine(bench):

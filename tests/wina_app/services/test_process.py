@@ -132,11 +132,3 @@ def test_a_full_disk_costs_the_lines_alone(tmp_path, capsys):
         log.warning("line %d", number)
     handler.close()
     assert capsys.readouterr().err == ""
-
-
-def test_lines_are_kept(tmp_path):
-    handler, log = LogFile(tmp_path / "window.log"), logging.Logger("of this test")
-    log.addHandler(handler)
-    log.warning("the engine was killed")
-    handler.close()
-    assert (tmp_path / "window.log").read_text() == "the engine was killed\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from wina_app.services.settings import RECENT_LIMIT, VERSION, Preferences, Settings
+from wina_app.services.settings import Preferences, Settings
 
 LISTS = ("recent", "studies", "recent_databases", "results_columns", "prompts")
 LAST_VERSION = {
@@ -67,17 +67,6 @@ def test_the_file_of_the_last_version_is_read_and_written_alike(file):
     assert json.loads(file.read_text()) == LAST_VERSION
 
 
-def test_recent_models_are_the_last_ones_each_once(file):
-    settings = Settings(file)
-    for number in range(RECENT_LIMIT + 3):
-        settings.add_recent(f"/models/{number}")
-    settings.add_recent("/models/8")
-    assert settings.recent[:2] == ["/models/8", f"/models/{RECENT_LIMIT + 2}"]
-    assert len(settings.recent) == RECENT_LIMIT
-    settings.forget_recent("/models/8")
-    assert "/models/8" not in Settings(file).recent
-
-
 @pytest.mark.parametrize(
     ("damaged", "value"),
     [
@@ -110,23 +99,6 @@ def test_one_damaged_item_is_reported_and_only_itself_lost(file):
     assert all(name in reported(settings)[0] for name in stored)
 
 
-@pytest.mark.parametrize("from_the_start", [True, False])
-def test_the_file_of_a_newer_version_is_left_as_it_is(file, from_the_start):
-    newer = json.dumps({"version": VERSION + 1, "theme": "sepia", "recent": {"models": []}})
-    if from_the_start:
-        file.write_text(newer)
-    settings = Settings(file)
-    problems = reported(settings)
-    file.write_text(newer)
-    settings.theme = "dark"
-    settings.add_recent("/models/a")
-    assert (settings.theme, settings.recent) == ("dark", ["/models/a"]), "until the window is closed"
-    assert file.read_text() == newer
-    (problem,) = problems
-    assert "newer version" in problem
-    assert str(file) in problem
-
-
 @pytest.mark.parametrize(
     "content",
     ['{"version": 1, "recent": [', "[" * 100_000, "[]", '{"version": 1, "\\ud800": 1}'],
@@ -152,15 +124,6 @@ def test_a_file_that_cannot_be_written_is_reported_until_it_can(tmp_path):
     (tmp_path / "missing").mkdir()
     settings.engines = 3
     assert reported(settings) == []
-
-
-def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "file"))
-    settings = Settings()
-    settings.theme = "dark"
-    assert settings.theme == "dark"
-    assert "WINA_HOME" in reported(settings)[0]
 
 
 def test_a_pipe_is_not_waited_for(file):

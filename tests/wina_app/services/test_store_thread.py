@@ -56,20 +56,6 @@ def test_a_burst_is_told_at_its_end_but_an_endless_one_all_the_same():
     assert pace.is_due(6.0, at_rest=False)
 
 
-def test_the_last_of_many_changes_is_told_too(qtbot, tmp_path, monkeypatch):
-    monkeypatch.setattr("wina_app.services.store_thread.CHANGED_SECONDS", 0.05)
-    seen = []
-    thread = StoreThread(str(tmp_path / "results.sqlite"))
-    written = []
-    thread.changed.connect(lambda: seen.append(len(written)))
-    thread.start()
-    for number in range(5):
-        thread.write(lambda _store, number=number: written.append(number), seen.append)
-        qtbot.wait(5)
-    qtbot.waitUntil(lambda: seen[-1:] == [5])
-    thread.finish()
-
-
 def test_what_another_program_writes_is_shown(qtbot, tmp_path):
     thread = StoreThread(str(tmp_path / "results.sqlite"))
     thread.start()

@@ -23,12 +23,3 @@ def test_a_bad_folder_is_refused_while_the_database_answers_nothing(qtbot, tmp_p
     query_may_end.set()
     store.finish()
     assert "has no config.json" in refused[0]
-
-
-def test_a_good_folder_is_described(qtbot):
-    checks, found = Checks(), []
-    checks.ask(lambda: check_source(ModelSource(location="demo")), found.append, found.append)
-    qtbot.waitUntil(lambda: len(found) == 1)
-    source, facts = found[0]
-    assert source.fingerprint
-    assert facts.family == "llama"

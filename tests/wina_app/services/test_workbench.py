@@ -11,8 +11,6 @@ from wina_core.jobs import (
     Cancel,
     Done,
     InspectJob,
-    Pause,
-    Resume,
     RotateJob,
     Submit,
 )
@@ -51,16 +49,6 @@ def test_a_result_that_cannot_be_stored_is_said_and_its_job_cancelled(bench):
     assert told[0] == "The disk is full."
     assert engine.sent[-1] == Cancel(job_id=job_id)
     assert workbench.jobs[job_id].phase == "cancelling"
-
-
-def test_pausing_and_resuming_are_asked_of_the_engine(bench):
-    workbench, engine, _ = bench
-    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
-    engine.answer()
-    workbench.pause(job_id)
-    assert workbench.jobs[job_id].phase == "pausing"
-    workbench.resume(job_id)
-    assert engine.sent[-2:] == [Pause(job_id=job_id), Resume(job_id=job_id)]
 
 
 def test_stopping_closes_the_store_once_the_engine_is_gone(bench):
@@ -133,14 +121,6 @@ def test_the_job_of_a_window_that_died_is_offered_and_resumed(bench):
     assert workbench.jobs["job"].title == "Rotate"
     engine.answer(done())
     assert store.store.unfinished_jobs() == []
-
-
-def test_a_job_is_kept_until_it_ends(bench):
-    workbench, engine, store = bench
-    workbench.submit(RotateJob(model=SOURCE, rotation=RotationSpec()), "Rotate")
-    assert kept(store.store) == 1
-    engine.answer(done(cancelled=True))
-    assert kept(store.store) == 0
 
 
 def kept(store):

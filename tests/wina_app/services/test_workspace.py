@@ -18,15 +18,6 @@ def workspace(qapp) -> Workspace:  # noqa: ARG001 - signals need an application
     return opened
 
 
-def test_bits_are_part_of_the_source_of_every_run(workspace, qtbot):
-    with qtbot.waitSignal(workspace.quantization_changed):
-        workspace.set_quantization(FOUR)
-    assert workspace.source == SOURCE.model_copy(update={"quantization": FOUR})
-    assert workspace.breadcrumb()[0] == ("model", "demo-llama in 4 bits rtn")
-    with qtbot.assertNotEmitted(workspace.quantization_changed):
-        workspace.set_quantization(FOUR)
-
-
 def test_bits_need_a_model_that_they_fit(workspace, qtbot):
     nothing = Workspace()
     nothing.set_quantization(FOUR)

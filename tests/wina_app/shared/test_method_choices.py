@@ -1,16 +1,11 @@
 """Options of a run that apply to a method, for the registered methods and for those to come."""
 
-from typing import get_args
-
 import pytest
-from wina_app.pages.model.cost_panel import NAMES
-from wina_app.shared.method_choices import MASKS, SELECTIONS, Gating, has_low_rank, shares_masks
-from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, SPECTRA, WEIGHTINGS
+from wina_app.shared.method_choices import Gating, has_low_rank, shares_masks
 
-from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Spectrum, Weighting, methods
+from wina_core.specs import DENSE, MethodSpec, methods
 from wina_core.specs.methods import Method
 from wina_core.specs.presets import PRESETS
-from wina_core.specs.rotations import AUTO
 
 
 class Lately(Method):
@@ -46,26 +41,6 @@ def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, share
 def test_released_code_shares_no_masks(name):
     released = MethodSpec(name=name, variant="as_released")
     assert Gating(masks="shared").of(released) == released
-
-
-def test_a_named_configuration_keeps_the_masks_that_define_it():
-    configuration = PRESETS["wina-free"].method
-    assert configuration.masks == "shared"
-    assert Gating().of(configuration) == configuration
-
-
-@pytest.mark.parametrize(
-    ("offered", "known"),
-    [(SELECTIONS, Selection), (MASKS, Masks), (WEIGHTINGS, Weighting), (OBJECTIVES, Objective), (SPECTRA, Spectrum)],
-)
-def test_every_value_of_a_spec_is_offered_with_its_name(offered, known):
-    assert tuple(offered) == get_args(known)
-
-
-def test_every_rotation_has_its_name_and_its_sentence():
-    assert tuple(MODES) == (AUTO, *ROTATION_MODES)
-    assert tuple(NAMES) == ("dense", *ROTATION_MODES)
-    assert {spec.mode for spec in ROTATION_PRESETS.values()} == {AUTO, *ROTATION_MODES}
 
 
 def test_a_preset_keeps_its_options_unless_others_are_chosen():

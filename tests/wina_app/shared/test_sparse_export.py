@@ -1,15 +1,12 @@
 """Exporting a run's gated model from a page, against a view that only remembers."""
 
 import pytest
-from wina_app.shared import product_question
-from wina_app.shared.sparse_export import CANCELLED, SparseExport, export_problem, one_sparse
+from wina_app.shared.sparse_export import CANCELLED, SparseExport
 from wina_app.widgets.base_page import Page
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import GLOBAL, record_run, run_spec
-from wina_core.errors import WinaError
-from wina_core.jobs import Failed, RotateJob
-from wina_core.jobs.planning import MissingProduct
+from wina_core.jobs import Failed
 from wina_core.records import ExportRecord
 
 SPEC, DENSE_RUN = run_spec("wina", GLOBAL, 0.5), run_spec("dense", GLOBAL, 0.0)
@@ -53,18 +50,6 @@ def test_what_cannot_be_exported_is_said_before_anything_is_asked_or_computed(be
     assert not engine.submitted
 
 
-def test_long_preparations_are_asked_about_first(bench, tmp_path, monkeypatch):
-    export, view, engine, _ = bench
-    rotation = RotateJob(model=SPEC.model, rotation=SPEC.rotation)
-    missing = MissingProduct("rotation", "global", rotation, seconds=600.0, begun=False, slow=True)
-    monkeypatch.setattr(product_question, "missing_products", lambda _job: [missing])
-    export.export(tmp_path / "sparse", lambda _store: SPEC)
-    assert not engine.submitted
-    view.returns(ask_compute=True)
-    export.export(tmp_path / "sparse", lambda _store: SPEC)
-    assert len(engine.submitted) == 1
-
-
 def test_a_failure_can_be_retried_and_a_cancelled_export_is_noticed(bench, tmp_path):
     export, view, engine, _ = bench
     export.export(tmp_path / "sparse", lambda _store: SPEC)
@@ -74,10 +59,3 @@ def test_a_failure_can_be_retried_and_a_cancelled_export_is_noticed(bench, tmp_p
     engine.answer(done(cancelled=True))
     assert view.last("show_notice") == CANCELLED
     assert not view.calls("show_saved")
-
-
-def test_one_gated_run_beside_the_dense_one_is_a_sparse_model():
-    assert one_sparse((DENSE_RUN, SPEC)) == SPEC
-    assert "2 are chosen" in export_problem((SPEC, run_spec("teal", GLOBAL, 0.5)))
-    with pytest.raises(WinaError, match="0 are chosen"):
-        one_sparse((DENSE_RUN,))

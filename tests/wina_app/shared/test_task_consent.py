@@ -99,16 +99,6 @@ def test_a_folder_is_asked_about_once_for_all_machines(tmp_path: Path, folder: P
 
 
 @pytest.mark.usefixtures("qapp")
-def test_tasks_without_code_are_not_asked_about(tmp_path: Path, folder: Path, asked: Asked) -> None:
-    (folder / "plain.yaml").write_text(TASK)
-    controller, view, engine = evaluating(tmp_path, folder)
-    view.returns(choice=replace(view.choice(), tasks=("tiny_choice",)))
-    controller.evaluate()
-    assert not asked
-    assert engine.last.job.task_code == {}
-
-
-@pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_study_asks_before_it_is_measured(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, asked: Asked, trusted: bool

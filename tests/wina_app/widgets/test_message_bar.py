@@ -25,23 +25,6 @@ def page(qtbot):
     return shown
 
 
-@pytest.mark.parametrize(("width", "text"), [(1000, "Short."), (1000, LONG), (480, LONG)])
-def test_a_message_moves_nothing_and_leaves_the_button_free(page, qapp, width, text):
-    page.resize(width, 500)
-    qapp.processEvents()
-    before = [page.header.geometry(), page.body.geometry(), page.primary.geometry()]
-    page.show_error(text, retry=lambda: None)
-    qapp.processEvents()
-    assert [page.header.geometry(), page.body.geometry(), page.primary.geometry()] == before
-    message = page.message
-    assert page.rect().contains(message.geometry())
-    if width == 1000:
-        assert not message.geometry().intersects(page.primary.geometry())
-    assert message.label.height() >= message.label.heightForWidth(message.label.width())
-    page.clear_message()
-    assert [page.header.geometry(), page.body.geometry(), page.primary.geometry()] == before
-
-
 def test_notices_expire_but_not_under_the_pointer_or_the_focus_and_errors_stay(page, qtbot):
     page.show_notice("The plan was pasted.")
     message = page.message

@@ -2,7 +2,6 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.widgets.start_button import StartButton
 
 LEFT = Qt.MouseButton.LeftButton
@@ -48,13 +47,3 @@ def test_a_later_click_cancels(button, qtbot, qapp, monkeypatch):
     qtbot.mouseClick(start, LEFT)
     qtbot.mouseClick(start, LEFT)
     assert presses == ["Start", "Cancel"]
-
-
-def test_a_double_click_allocates_once(qtbot):
-    toolbar = SparsityToolbar()
-    qtbot.addWidget(toolbar)
-    toolbar.show()
-    asked = []
-    toolbar.allocation_chosen.connect(lambda *_: asked.append("allocate"))
-    double_click(qtbot, toolbar.allocate)
-    assert asked == ["allocate"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from wina_app.pages.results.comparison import (
@@ -30,7 +29,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.table_model import Column, RowTable, TableEntry
 from wina_app.widgets.table_view import RowTableView
-from wina_core.files.tables import neutralized, write_table
+from wina_core.files.tables import write_table
 from wina_core.records.texts import UNKNOWN, count_text, p_text
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -200,7 +199,7 @@ _SHARES = (75 * GRID, 25 * GRID)
 
 
 class ResultsComparison(QWidget):
-    """Names of the runs over two tables; Copy takes all of it."""
+    """Names of the runs over two tables."""
 
     reference_chosen = Signal(str)
     export_requested = Signal()
@@ -211,7 +210,6 @@ class ResultsComparison(QWidget):
         self.reference = ComboBox("Reference run")
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
-        self.copy = push_button("Copy", self._copy, name="Copy the comparison")
         self.export = push_button("Export…", self.export_requested.emit, name="Export the comparison")
         self._captions = FlowLayout()
         self.remark = text_label("", "muted", wrap=True)
@@ -220,7 +218,7 @@ class ResultsComparison(QWidget):
         caption = text_label("Reference", "muted")
         caption.setBuddy(self.reference)
         helps = HelpButton("p"), HelpButton("Interval")
-        bar = beside(caption, self.reference, self.heading, *helps, self.copy, self.export, stretch=self.heading)
+        bar = beside(caption, self.reference, self.heading, *helps, self.export, stretch=self.heading)
         self._tables = tables = QSplitter(Qt.Orientation.Horizontal)
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
@@ -253,13 +251,13 @@ class ResultsComparison(QWidget):
         self.heading.setText(heading(comparison))
         self._show_captions(comparison)
         columns = columns_of(comparison)
-        self._tasks = RowTable(columns)
-        self._tasks.set_entries([ComparisonEntry(task, columns) for task in comparison.tasks])
-        self.table.show_table(self._tasks)
+        tasks = RowTable(columns)
+        tasks.set_entries([ComparisonEntry(task, columns) for task in comparison.tasks])
+        self.table.show_table(tasks)
         settings = difference_columns(LETTERS[: len(named)])
-        self._settings = RowTable(settings)
-        self._settings.set_entries([DifferenceEntry(row, settings) for row in comparison.differences])
-        self.specs.show_table(self._settings)
+        differences = RowTable(settings)
+        differences.set_entries([DifferenceEntry(row, settings) for row in comparison.differences])
+        self.specs.show_table(differences)
 
     def _show_captions(self, comparison: RunComparison) -> None:
         """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
@@ -275,21 +273,7 @@ class ResultsComparison(QWidget):
             caption.setToolTip(plain_tip(tip))
             self._captions.addWidget(caption)
 
-    def text(self) -> str:
-        """Return names, heading and both tables, with tabs between cells."""
-        if self.comparison is None:
-            return ""
-        names = [
-            "\t".join(map(neutralized, filter(None, (letter, name, flag))))
-            for letter, name, flag in zip(LETTERS, self.comparison.names, self.comparison.flags, strict=False)
-        ]
-        tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
-        return "\n".join((*names, heading(self.comparison), *tables))
-
     def write(self, path: Path) -> None:
         """Write the differences; the suffix names the format. Raises WinaError."""
         if self.comparison is not None:
             write_table(*file_rows(self.comparison), path)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.text())

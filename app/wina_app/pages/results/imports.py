@@ -1,15 +1,16 @@
-"""Import of results of other tools: a dialog beside the window, not modal, and its controller."""
+"""Import of results of other tools: a dialog beside the window, not modal."""
 
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
 
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, scaled
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
@@ -72,19 +73,15 @@ _NOTHING = (
 
 
 class ImportsDialog(QDialog):
-    """Preview of chosen files above the list of imported points."""
+    """Preview of chosen files above the list of imported points; nothing is stored before it is confirmed."""
 
-    files_chosen = Signal(list, str)
-    """Paths, and the location of the workbench's model that was measured."""
-    import_requested = Signal()
-    discard_requested = Signal()
-    remove_requested = Signal(list)
-    """Numbers of imported files."""
-    export_requested = Signal(Path)
     saved = Signal(Path)
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, store: StoreThread, parent: QWidget) -> None:
         super().__init__(parent)
+        self._store = store
+        self._candidates: tuple[Candidate, ...] = ()
+        self._imports: list[StoredImport] = []
         self.setWindowTitle("Results of other tools")
         self.resize(scaled(130 * GRID), scaled(72 * GRID))
         self.model = ComboBox("Measured model")
@@ -95,8 +92,8 @@ class ImportsDialog(QDialog):
         self.heading = text_label("", wrap=True)
         self.remarks = text_label("", "muted", wrap=True)
         self.preview = RowTableView("Preview of the chosen files")
-        self.confirm = push_button("Import", self.import_requested.emit, role="primary")
-        self.discard = push_button("Discard", self.discard_requested.emit)
+        self.confirm = push_button("Import", self._confirm, role="primary")
+        self.discard = push_button("Discard", self._discard)
         self._offer = QWidget()
         vbox(
             self._offer,
@@ -127,87 +124,32 @@ class ImportsDialog(QDialog):
             hbox(None, text_label(note, "muted"), STRETCH, self.remove, self.export, close),
             margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),
         )
-        self.show_error("")
-        self.show_preview(())
-        self.show_imports(())
+        self._discard()
+        self._show_imports([])
+
+    def read(self) -> None:
+        """Read the imported points again."""
+        self._store.ask(lambda store: store.imports(), self._show_imports, self._show_error)
 
     def offer_models(self, locations: Sequence[str]) -> None:
         """Offer models to match files to, the first by default."""
         self.model.fill([(location, location) for location in locations], next(iter(locations), None))
 
-    def show_error(self, text: str) -> None:
+    def _show_error(self, text: str) -> None:
         """Show why files cannot be imported; empty for no error."""
         self.error.setText(text)
         self.error.setVisible(bool(text))
 
-    def show_preview(self, candidates: Sequence[StoredImport], *, remarks: Sequence[str] = ()) -> None:
-        """Show what would be imported; none hides the preview."""
-        self._offer.setVisible(bool(candidates))
-        if not candidates:
-            return
-        self.preview.show_table(imports_table(candidates))
-        points = sum(len(candidate.content.points) for candidate in candidates)
-        files = "; ".join(
-            f"{candidate.content.file} ({candidate.content.tool} {candidate.content.version})"
-            for candidate in candidates
-        )
-        self.heading.setText(f"{files}, as results on {candidates[0].model}")
-        self.remarks.setText("\n".join(remarks))
-        self.remarks.setVisible(bool(remarks))
-        self.confirm.setText(f"Import {points:,} point" if points == 1 else f"Import {points:,} points")
-        self.confirm.setFocus()
-
-    def show_imports(self, imports: Sequence[StoredImport]) -> None:
-        self.nothing.setVisible(not imports)
-        self.table.setVisible(bool(imports))
-        self.table.show_table(imports_table(imports))
-        for button in (self.remove, self.export):
-            explain_disabled(button, enabled=bool(imports), reason="Nothing is imported")
-
-    def show_saved(self, path: Path) -> None:
-        self.saved.emit(path)
-
-    def ask_remove(self, files: str) -> bool:
-        text = f"Remove {files} with all points? The files themselves stay where they are."
-        return QMessageBox.question(self, "Remove imported results", text) == QMessageBox.StandardButton.Yes
-
     def _choose(self) -> None:
+        """Check chosen files as results on the named model, and preview them."""
         kinds = "Results (*.json *.jsonl *.csv *.log *.txt);;All files (*)"
         chosen, _ = QFileDialog.getOpenFileNames(self, "Choose results of other tools", "", kinds)
-        if chosen:
-            self.files_chosen.emit([Path(file) for file in chosen], self.model.currentText().strip())
-
-    def _remove(self) -> None:
-        rows, entries = self.table.selected_rows(), self.table.model().shown
-        if not rows:
-            self.show_error("Select rows of the files to remove.")
+        if not chosen:
             return
-        self.show_error("")
-        self.remove_requested.emit(list(dict.fromkeys(entries[row].row[0] for row in rows)))
-
-    def _export(self) -> None:
-        path = ask_table_file(self, "imported")
-        if path is not None:
-            self.export_requested.emit(path)
-
-
-class ImportsController(QObject):
-    """Controller between the store and the dialog; nothing is stored before it is confirmed."""
-
-    def __init__(self, store: StoreThread, view: ImportsDialog) -> None:
-        super().__init__()
-        self._store, self._view = store, view
-        self._candidates: tuple[Candidate, ...] = ()
-        self._imports: list[StoredImport] = []
-
-    def read(self) -> None:
-        self._store.ask(lambda store: store.imports(), self._show, self._view.show_error)
-
-    def choose(self, files: Sequence[Path], location: str) -> None:
-        """Check files as results on the model at a location, and preview them."""
-        self.discard()
+        self._discard()
+        files, location = [Path(file) for file in chosen], self.model.currentText().strip()
         if not location:
-            self._view.show_error("Name the model that was measured: a folder, a Hugging Face id, or demo.")
+            self._show_error("Name the model that was measured: a folder, a Hugging Face id, or demo.")
             return
 
         def question(store: "Store") -> "tuple[Candidate, ...]":
@@ -215,9 +157,32 @@ class ImportsController(QObject):
 
             return read_candidates(store, files, location)
 
-        self._store.ask(question, self._preview, self._view.show_error)
+        self._store.ask(question, self._preview, self._show_error)
 
-    def confirm(self) -> None:
+    def _preview(self, candidates: "tuple[Candidate, ...]") -> None:
+        """Show what would be imported; none hides the preview."""
+        self._candidates = candidates
+        self._offer.setVisible(bool(candidates))
+        if not candidates:
+            return
+        previews = [candidate.preview for candidate in candidates]
+        self.preview.show_table(imports_table(previews))
+        points = plural(sum(len(preview.content.points) for preview in previews), "points", "point")
+        files = "; ".join(
+            f"{preview.content.file} ({preview.content.tool} {preview.content.version})" for preview in previews
+        )
+        self.heading.setText(f"{files}, as results on {previews[0].model}")
+        remarks = [f"{candidate.file.file}: {remark}" for candidate in candidates for remark in candidate.remarks]
+        self.remarks.setText("\n".join(remarks))
+        self.remarks.setVisible(bool(remarks))
+        self.confirm.setText(f"Import {points}")
+        self.confirm.setFocus()
+
+    def _discard(self) -> None:
+        self._show_error("")
+        self._preview(())
+
+    def _confirm(self) -> None:
         """Store the previewed files."""
         candidates = self._candidates
 
@@ -227,70 +192,60 @@ class ImportsController(QObject):
             return store.imports()
 
         def answer(imports: list[StoredImport]) -> None:
-            self.discard()
-            self._show(imports)
+            self._discard()
+            self._show_imports(imports)
 
-        self._store.ask(question, answer, self._view.show_error)
+        self._store.ask(question, answer, self._show_error)
 
-    def discard(self) -> None:
-        self._candidates = ()
-        self._view.show_error("")
-        self._view.show_preview(())
+    def _show_imports(self, imports: list[StoredImport]) -> None:
+        self._imports = imports
+        self.nothing.setVisible(not imports)
+        self.table.setVisible(bool(imports))
+        self.table.show_table(imports_table(imports))
+        for button in (self.remove, self.export):
+            explain_disabled(button, enabled=bool(imports), reason="Nothing is imported")
 
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove imported files after a question."""
-        names = [stored.content.file for stored in self._imports if stored.id in numbers]
-        if not names or not self._view.ask_remove(", ".join(names)):
+    def _remove(self) -> None:
+        """Remove the files of the selected rows after a question."""
+        entries = self.table.model().shown
+        numbers = list(dict.fromkeys(entries[row].row[0] for row in self.table.selected_rows()))
+        self._show_error("" if numbers else "Select rows of the files to remove.")
+        names = ", ".join(stored.content.file for stored in self._imports if stored.id in numbers)
+        text = f"Remove {names} with all points? The files themselves stay where they are."
+        yes = QMessageBox.StandardButton.Yes
+        if not names or QMessageBox.question(self, "Remove imported results", text) != yes:
             return
 
         def question(store: "Store") -> list[StoredImport]:
             store.remove_imports(numbers)
             return store.imports()
 
-        self._store.ask(question, self._show, self._view.show_error)
+        self._store.ask(question, self._show_imports, self._show_error)
 
-    def export(self, path: Path) -> None:
-        """Write all imported points; the suffix names the format."""
-        table = import_rows(self._imports)
-        # On the store's thread, so that the window does not wait for a disk.
-        self._store.ask(
-            lambda _: write_table(*table, path), lambda _: self._view.show_saved(path), self._view.show_error
-        )
-
-    def _show(self, imports: list[StoredImport]) -> None:
-        self._imports = imports
-        self._view.show_imports(imports)
-
-    def _preview(self, candidates: "tuple[Candidate, ...]") -> None:
-        self._candidates = candidates
-        remarks = [f"{candidate.file.file}: {remark}" for candidate in candidates for remark in candidate.remarks]
-        self._view.show_preview([candidate.preview for candidate in candidates], remarks=remarks)
+    def _export(self) -> None:
+        path = ask_table_file(self, "imported")
+        if path is not None:
+            table = import_rows(self._imports)
+            # On the store's thread, so that the window does not wait for a disk.
+            self._store.ask(lambda _: write_table(*table, path), lambda _: self.saved.emit(path), self._show_error)
 
 
 def offer_imports(workbench: Workbench, page: "ResultsPage") -> None:
     """Open the dialog when the page asks for it; make it the first time."""
 
     @cache
-    def opened() -> tuple[ImportsDialog, ImportsController]:
-        dialog = ImportsDialog(page)
-        control = ImportsController(workbench.store, dialog)
-        control.setParent(dialog)
-        dialog.files_chosen.connect(control.choose)
-        dialog.import_requested.connect(control.confirm)
-        dialog.discard_requested.connect(control.discard)
-        dialog.remove_requested.connect(control.remove)
-        dialog.export_requested.connect(control.export)
+    def opened() -> ImportsDialog:
+        dialog = ImportsDialog(workbench.store, page)
         dialog.saved.connect(page.show_saved)
         # A hidden dialog reads the imports when it is shown.
-        workbench.results_changed.connect(lambda: control.read() if dialog.isVisible() else None)
-        return dialog, control
+        workbench.results_changed.connect(lambda: dialog.read() if dialog.isVisible() else None)
+        return dialog
 
     def show() -> None:
-        dialog, control = opened()
-        source = workbench.workspace.source
+        dialog, source = opened(), workbench.workspace.source
         current = () if source is None else (source.location,)
         dialog.offer_models(tuple(dict.fromkeys((*current, *workbench.settings.recent, "demo"))))
-        control.read()
+        dialog.read()
         dialog.show()
         dialog.raise_()
 

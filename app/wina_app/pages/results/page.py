@@ -148,7 +148,6 @@ class ResultsPage(Page):
     def show_columns(self, keys: Sequence[str], common: str) -> None:
         """Show these columns in this order, and the text of the hidden ones that are the same in all rows."""
         self.list.show_columns(keys, common)
-        self.filter.offer_columns([cells.column.key for cells in self.controller.table.metrics.cells])
 
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""
@@ -277,22 +276,11 @@ class ResultsPage(Page):
         if (run := self._current_run()) is not None:
             self.plan_requested.emit(run)
 
-    def _edit(self, key: str) -> None:
-        """Edit tags or note of the current row in place, and show their column for it."""
-        if self._current_run() is None:
-            return
-        self.columns.show(key)
-        index = self.table.currentIndex()
-        section = [column.key for column in self.controller.table.columns].index(key)
-        self.table.edit(index.siblingAtColumn(section))
-
     def _add_commands(self) -> None:
         self.add_command("Filter the table", self.filter.setFocus, "Ctrl+F")
         self.add_command("Choose the columns…", self.list.choose_columns, "Ctrl+Shift+K")
         self.add_command("Show only what differs", self.list.differing.toggle, "Ctrl+Shift+D")
         self.add_command("Pin or unpin the selected runs", self._pin, "Ctrl+B")
-        self.add_command("Edit the tags of the current run", lambda: self._edit("tags"), "Ctrl+T")
-        self.add_command("Edit the note of the current run", lambda: self._edit("note"), "Ctrl+Shift+N")
         self.add_command("Delete the selected runs", self._delete, "Ctrl+Del")
         self.add_command(
             "Open the plan of the current run", self._open_plan, "Ctrl+Alt+P", "Targets and bits, on Sparsity"
@@ -314,8 +302,6 @@ class ResultsPage(Page):
     def _fill_menu(self) -> None:
         table = self.table
         table.add_action("Pin or unpin", self._pin)
-        table.add_action("Edit tags", lambda: self._edit("tags"))
-        table.add_action("Edit note", lambda: self._edit("note"))
         table.add_action("Delete runs", self._delete)
         table.add_separator()
         table.add_action("Export table…", self._export)

@@ -20,27 +20,21 @@ from wina_core.files.tables import Rows, neutralized, table_text, write_lines, w
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 from wina_core.store.rows import MetricRow
 
-EDITED = ("tags", "note")
-"""Columns that are edited in the table."""
-
 if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
-_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _FONT = (
+_DISPLAY, _TIP, _ALIGNMENT, _FONT = (
     int(role)
     for role in (
         Qt.ItemDataRole.DisplayRole,
-        Qt.ItemDataRole.EditRole,
         Qt.ItemDataRole.ToolTipRole,
         Qt.ItemDataRole.TextAlignmentRole,
         Qt.ItemDataRole.FontRole,
     )
 )
-_ROLES = frozenset((_DISPLAY, _EDIT, _TIP, _ALIGNMENT, _FONT))
-_SELECTABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
-_EDITABLE = _SELECTABLE | Qt.ItemFlag.ItemIsEditable
+_ROLES = frozenset((_DISPLAY, _TIP, _ALIGNMENT, _FONT))
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -121,8 +115,6 @@ class ResultsTable(QAbstractTableModel):
 
     content_changed = Signal()
     """Other rows, or other values, are shown; not emitted when they are only sorted."""
-    edited = Signal(str, str, str)
-    """Run, key of a column of `EDITED`, and what was typed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -308,17 +300,6 @@ class ResultsTable(QAbstractTableModel):
 
     def columnCount(self, parent: _Index = _TOP) -> int:
         return 0 if parent.isValid() else len(self.columns)
-
-    def flags(self, index: _Index) -> Qt.ItemFlag:
-        return _EDITABLE if self.columns[index.column()].key in EDITED else _SELECTABLE
-
-    def setData(self, index: _Index, value: Any, role: int = _EDIT) -> bool:
-        """Emit the typed text; it is shown once it is stored."""
-        run = self.run_at(index.row())
-        if role != _EDIT or run is None:
-            return False
-        self.edited.emit(run, self.columns[index.column()].key, str(value))
-        return True
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
         """Return text, alignment, font or tooltip of a cell; rows of pinned runs are bold."""

@@ -1,15 +1,14 @@
 """Table half of the Results page: filter and choice of columns, above the table."""
 
-import re
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QStringListModel, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QCompleter, QLineEdit, QMenu, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QMenu, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table_view import ResultsTableView
-from wina_app.style.theme import GRID, apply_stylesheet
+from wina_app.style.theme import GRID
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, beside, push_button
 from wina_app.widgets.plain_text import plain_tip
@@ -87,10 +86,6 @@ class ResultsList(QWidget):
         self._scope.setVisible(bool(title))
 
 
-_NAME = re.compile(r"(?:^|\s)-?(?P<name>[^\W\d]\w*)$")
-"""A name, or its beginning, right before the cursor."""
-
-
 class FilterLine(QLineEdit):
     """Filter line; its tooltip explains the filter language."""
 
@@ -106,35 +101,3 @@ class FilterLine(QLineEdit):
             '"per head" finds words together, /^demo.*ppl/ or task:/ppl/ a regular expression.\n'
             "A minus before any of them excludes what it finds."
         )
-        self._names = QStringListModel()
-        self._completer = QCompleter(self._names, self)
-        self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        # `QLineEdit.setCompleter` would complete the whole line, not the name before the cursor.
-        self._completer.setWidget(self)
-        popup = self._completer.popup()
-        assert popup is not None
-        self._popup = popup
-        apply_stylesheet(popup)  # a window of its own, which inherits none
-        self._completer.activated.connect(self._complete)
-        self.textEdited.connect(self._offer)
-
-    def offer_columns(self, keys: Sequence[str]) -> None:
-        self._names.setStringList(sorted(keys))
-
-    def _typed_name(self) -> str:
-        match = _NAME.search(self.text()[: self.cursorPosition()])
-        return match["name"] if match else ""
-
-    def _offer(self) -> None:
-        prefix = self._typed_name()
-        self._completer.setCompletionPrefix(prefix)
-        if prefix and self._completer.completionCount() and self.hasFocus():
-            self._completer.complete()
-        else:
-            self._popup.hide()
-
-    def _complete(self, name: str) -> None:
-        end = self.cursorPosition()
-        start = end - len(self._typed_name())
-        self.setText(f"{self.text()[:start]}{name}:{self.text()[end:]}")
-        self.setCursorPosition(start + len(name) + 1)

@@ -30,7 +30,6 @@ class ResultsTableView(RowTableView):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed)
         self.widths: dict[str, float] = {}
         """Widths that the user gave to columns, in digits, so that they follow the text size."""
         self._placing = False

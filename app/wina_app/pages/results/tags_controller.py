@@ -53,7 +53,6 @@ class AnnotationsController(QObject):
         super().__init__()
         self.undo_stack = QUndoStack(self)
         self._store, self._table, self._view, self._refresh = store, table, view, refresh
-        table.edited.connect(self._edit)
         store.opened.connect(self.undo_stack.clear)  # what was done was done in another database
 
     # ---- what is written -----------------------------------------------------------------------------------------
@@ -91,9 +90,6 @@ class AnnotationsController(QObject):
         """Pin the runs, or unpin them if all are pinned."""
         pinned = not all(marks.pinned for marks in self.annotations(runs).values())
         self._annotate(runs, "pin" if pinned else "unpin", "pinned", pinned)
-
-    def _edit(self, run: str, key: str, text: str) -> None:
-        (self.set_tags if key == "tags" else self.set_note)([run], text)
 
     def _annotate(self, runs: Sequence[str], change: str, field: str, value: Any) -> None:
         """Write a field of the annotations, and of tags only what was added and removed; `change` names the step."""

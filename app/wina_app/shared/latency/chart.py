@@ -58,7 +58,6 @@ class ChartLine:
     spans: tuple[tuple[float, float], ...]
     """p10 and p90 of `right`."""
     readouts: tuple[str, ...]
-    stable: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     best = tuple(f"{name}: {dense_name(record.point.backend)}" for name, record in _best_dense(dense))
     if timed:
         best = (*best, "PyTorch dense: median of its times in turns with the points, as in their speed-ups")
-    notes = (*best, *(curve.note for curve in (*bounds, *left.curves)), *_ring_note(lines))
+    notes = (*best, *(curve.note for curve in (*bounds, *left.curves)))
     return Chart(lines, left, right, notes)
 
 
@@ -155,7 +154,7 @@ def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: 
     ceiling = _ceiling(lines, [*fastest, *(("", y) for _, y in beside)])
     right = Panel("tokens/s, p10 to p90", tuple(fastest), dense, ceiling)
     left = Panel("speed-up over PyTorch dense", ((_PYTORCH, 1.0), *best))
-    return Chart(lines, left, right, (*(curve.note for curve in dense), *_ring_note(lines)))
+    return Chart(lines, left, right, tuple(curve.note for curve in dense))
 
 
 def _lines(
@@ -193,16 +192,9 @@ def _lines(
                 right=tuple(median for _, median, _ in measured),
                 spans=tuple((low, high) for low, _, high in measured),
                 readouts=tuple(readout(name, row) for row in ordered),
-                stable=tuple(row.stable for row in ordered),
             )
         )
     return tuple(lines)
-
-
-def _ring_note(lines: Sequence[ChartLine]) -> tuple[str, ...]:
-    if all(all(line.stable) for line in lines):
-        return ()
-    return ("ring: unstable, runs disagree by more than 20 %, or the dense product beside it is off by as much",)
 
 
 def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, LatencyRecord]]:

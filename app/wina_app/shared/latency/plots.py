@@ -1,15 +1,12 @@
 """Latency plots side by side: one zoom along sparsity, one crosshair through both."""
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
-from wina_app.style.theme import method_colour, restyle_when_shown, tokens
+from wina_app.style.theme import method_colour, restyle_when_shown
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
 
@@ -27,9 +24,6 @@ _LEAST_SPAN = 10.0
 """Fewest points of sparsity in the first view."""
 _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
-_RING = 15
-"""Pixels of the ring around an unstable point."""
-_UNSTABLE = "unstable"
 _DOT = "  \N{MIDDLE DOT}  "
 
 
@@ -73,8 +67,8 @@ class LatencyPlots(QWidget):
         lines = self._chart.lines
         left = [_trace(line, line.left) for line in lines]
         right = [_trace(line, line.right, line.spans) for line in lines]
-        self._show(self.left, self._chart.left, [*left, *_curves(self._chart.left), *_rings(left, lines)])
-        self._show(self.right, self._chart.right, [*right, *_curves(self._chart.right), *_rings(right, lines)])
+        self._show(self.left, self._chart.left, [*left, *_curves(self._chart.left)])
+        self._show(self.right, self._chart.right, [*right, *_curves(self._chart.right)])
 
     def _show(self, plot: DataPlot, panel: Panel, traces: list[Trace]) -> None:
         plot.set_axes(_AXIS, panel.title)
@@ -109,21 +103,3 @@ def _curves(panel: Panel) -> list[Trace]:
         )
         for curve in panel.curves
     ]
-
-
-def _rings(traces: Sequence[Trace], lines: Sequence[ChartLine]) -> list[Trace]:
-    """Return a ring around each unstable point; the first line's is named."""
-    rings: list[Trace] = []
-    for trace, line in zip(traces, lines, strict=True):
-        points = [
-            point for point, stable in zip(zip(trace.x, trace.y, strict=True), line.stable, strict=True) if not stable
-        ]
-        if points:
-            x, y = zip(*points, strict=True)
-            rings.append(
-                Trace(
-                    _UNSTABLE, QColor(tokens().warning), x, y, readout=None, symbol="o", style=Qt.PenStyle.NoPen,
-                    hollow=True, named=not rings, size=_RING,
-                )
-            )  # fmt: skip
-    return rings

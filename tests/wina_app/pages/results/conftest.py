@@ -37,7 +37,6 @@ def show_page(qtbot, qapp):
         page.access = access
         page.list.form.buttons[form].click()
         qtbot.addWidget(page)
-        page.halves.choose("both")
         page.resize(*size)
         with qtbot.waitActive(page):
             page.show()

@@ -5,21 +5,16 @@ import math
 from dataclasses import replace
 
 import pytest
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel
 from wina_app.pages.results.comparison import (
     TaskComparison,
     compare,
     heading,
-    spec_differences,
 )
 from wina_app.pages.results.comparison_panel import ResultsComparison, columns_of
 from wina_app.style.theme import GRID, apply_theme
 
 from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
-from wina_core.analysis.comparison.compare_runs import compare_with
 from wina_core.analysis.comparison.compare_tasks import Comparison
-from wina_core.analysis.comparison.study_runs import shared_study
 from wina_core.analysis.statistics import holm
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
@@ -105,15 +100,6 @@ def test_runs_that_are_not_as_sparse_as_the_reference_are_flagged(store):
     assert compared(store, "wina", "rotated").flags == ("", ""), "0.5 points are within tolerance"
 
 
-def test_means_metrics_and_weights_are_the_cores(store):
-    runs = [SPECS[name].content_hash() for name in ("wina", "teal")]
-    study = shared_study(store, *runs)
-    expected = compare_with(store, *runs, study=study, allow_unpaired=True)
-    mean = task_of(compared(store, "teal", "wina"), "mean of tasks")
-    assert mean.comparisons == (expected.mean,)
-    assert mean.averaged == (expected.averaged,) == (("demo_choice", "piqa"),)
-
-
 def tip_of(comparison, task, key):
     column = next(column for column in columns_of(comparison) if column.key == key)
     return column.tip(task_of(comparison, task))
@@ -181,18 +167,6 @@ def test_only_what_differs_in_the_specs_is_told(store):
     assert not [name for name in differences if name.startswith(("model", "evaluation", "plan"))]
 
 
-def test_settings_read_as_text_and_tables_as_their_size():
-    specs = [
-        {"plan": {"kind": "table", "sparsity": [[0.25, 0.75], [0.5, 0.5]]}, "tasks": ["a"], "limit": None},
-        {"plan": {"kind": "uniform"}, "tasks": ["a", "b"], "limit": None},
-    ]
-    assert dict(spec_differences(specs)) == {
-        "plan.kind": ("table", "uniform"),
-        "plan.sparsity": ("2 x 2 numbers, mean 0.5", "–"),
-        "tasks": ('["a"]', '["a", "b"]'),
-    }
-
-
 @pytest.fixture
 def view(qtbot, qapp, store):
     apply_theme(qapp, "light")
@@ -219,18 +193,6 @@ def test_intervals_and_p_are_in_sight_in_a_small_window(view, store, qapp, names
                 assert table.fontMetrics().horizontalAdvance(text) <= table.columnWidth(section) - 2 * GRID
 
 
-def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
-    view.copy.click()
-    lines = QGuiApplication.clipboard().text().split("\n")
-    assert lines[:2] == [
-        "A\tteal, 52.7 % (target 50 %)",
-        "B\twina, 50.3 % (target 50 %)\t⚠ 2.4 points denser than A",
-    ]
-    assert lines[3] == view.heading.whole()
-    assert lines[4].split("\t")[:6] == ["task", "metric", "A", "B", "B \N{MINUS SIGN} A", "95 % interval"]
-    assert any(line.startswith("method.name\tteal\twina") for line in lines)
-
-
 def test_the_selected_metric_comes_first_even_where_it_is_not_tested(store):
     rows = {row.run: row for row in store.metric_rows()}
     pair = [rows[SPECS[name].content_hash()] for name in ("teal", "wina")]
@@ -255,28 +217,3 @@ def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
     assert float(piqa[f"effect: {wina}"]) == pytest.approx(0.2)
     assert float(piqa[f"low: {wina}"]) < 0.2 < float(piqa[f"high: {wina}"])
     assert float(piqa[teal]) == pytest.approx(0.6)
-
-
-def captions(view):
-    """The texts of each run over the table."""
-    QApplication.processEvents()  # shows the new ones
-    names = [label for label in view.findChildren(QLabel) if label.text()[1:4] == ":  "]
-    boxes = [name.parentWidget() for name in names if not name.parentWidget().isHidden()]
-    return [" ".join(label.text() for label in box.findChildren(QLabel)) for box in boxes]
-
-
-def test_each_run_is_named_above_its_sparsities_and_its_warning(view, store):
-    assert captions(view)[:2] == [
-        "A:  teal gated 52.7 % (target 50 %)",
-        "B:  wina gated 50.3 % (target 50 %) ⚠ 2.4 points denser than A",
-    ]
-    view.show_comparison(compared(store, "wina", "rotated"), "")
-    assert len(captions(view)) == 2
-    assert not any("⚠" in caption for caption in captions(view))
-
-
-def test_another_reference_is_asked_for(view, qtbot):
-    with qtbot.waitSignal(view.reference_chosen) as signal:
-        view.reference.setCurrentIndex(2)
-        view.reference.activated.emit(2)
-    assert signal.args == [SPECS["rotated"].content_hash()]

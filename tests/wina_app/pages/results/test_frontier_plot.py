@@ -6,11 +6,9 @@ import numpy as np
 import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QColor
 from wina_app.pages.results.plots.frontier import FrontierMeasure, first_choice, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
@@ -42,7 +40,7 @@ def plot(qtbot, qapp, data):
 
 
 def names_at(plot: DataPlot) -> list[str]:
-    return plot._labels.texts()
+    return [label.text for _, label in plot.legend.items]
 
 
 def test_each_configuration_has_its_methods_colour_and_its_rotations_marker(plot):
@@ -62,34 +60,6 @@ def test_the_dense_reference_is_dashed_and_in_view(plot):
     low, high = plot.getPlotItem().vb.viewRange()[1]
     assert low < 0.71 < high
     assert names_at(plot) == ["teal", "wina", "wina, global + heads", "dense"]
-
-
-def test_names_that_cannot_all_be_read_are_a_list_of_as_many_as_fit(plot, qapp):
-    many = [Trace(f"line {n}", QColor("red"), [1, 2], [n, n], str, keys=[f"run {n}"] * 2) for n in range(80)]
-    plot.show_traces(many)
-    qapp.processEvents()
-    fitting = len(names_at(plot))
-    assert 10 < fitting < 80
-    assert plot._labels._more.text() == f"and {80 - fitting} more"
-    tops = sorted(name.text.y() for name in plot._labels._names if name.text.isVisible())
-    assert min(np.diff(tops)) >= plot._labels._more.boundingRect().height() - 1, "none upon another"
-    plot.highlight(["run 79"])
-    assert names_at(plot)[-1] == "line 79", "what is selected is named"
-    plot.show_traces(many[:3])
-    qapp.processEvents()
-    assert names_at(plot) == ["line 0", "line 1", "line 2"]
-    assert not plot._labels._more.isVisible()
-
-
-def test_the_other_x_axes(plot, data):
-    plot.show_frontier(data, "target")
-    assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
-    assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
-    plot.show_frontier(data, "net")
-    assert plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
-    assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
-    plot.show_frontier(None, "target")
-    assert (plot.traces, names_at(plot)) == ((), [])
 
 
 def moved(data, **sparsities):
@@ -129,26 +99,12 @@ def test_the_readout_has_both_sparsities_and_says_when_a_point_misses_its_target
     assert "⚠ 1.0 points denser than its target" in plot.traces[0].readout(3)
 
 
-def test_the_pointer_catches_the_nearest_point(plot):
-    texts = []
-    plot.readout_changed.connect(texts.append)
-    trace = plot.traces[2]
-    at = plot.getPlotItem().vb.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
-    plot.scene().sigMouseMoved.emit(at)
-    assert texts[-1] == trace.readout(1)
-    assert "target 40.0 %" in texts[-1]
-    plot.scene().sigMouseMoved.emit(plot.getPlotItem().vb.mapViewToScene(QPointF(30.0, 0.5)))
-    assert texts[-1] == ""
-
-
-def test_a_click_chooses_a_point_a_line_or_what_a_name_stands_for(plot):
+def test_a_click_chooses_a_point_or_a_line(plot):
     trace, box = plot.traces[0], plot.getPlotItem().vb
     point = box.mapViewToScene(QPointF(trace.x[1], trace.y[1]))
     between = box.mapViewToScene(QPointF((trace.x[2] + trace.x[3]) / 2, (trace.y[2] + trace.y[3]) / 2))
-    name = plot._labels._names[0].text.sceneBoundingRect().center()
     assert plot.keys_at(point) == (trace.keys[1],)
     assert plot.keys_at(between) == tuple(trace.keys)
-    assert plot.keys_at(name) == tuple(trace.keys)
     assert plot.keys_at(box.mapViewToScene(QPointF(30.0, 0.5))) == ()
 
 
@@ -163,22 +119,6 @@ def test_selected_points_have_rings_and_other_lines_step_back(plot):
     plot.highlight(["of another task"])
     assert [items._curve.opacity() for items in plot._items] == [1.0] * 3
     assert len(plot._rings.getData()[0]) == 0
-
-
-def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
-    box = plot.getPlotItem().vb
-    box.setRange(xRange=(40, 50), yRange=(0.6, 0.65), padding=0)
-    plot.show_frontier(data, "gated")
-    assert box.viewRange()[0] == pytest.approx([40, 50])
-    centre = plot.viewport().rect().center()
-    qtbot.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
-    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
-    qtbot.mouseDClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
-    qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
-    qapp.processEvents()
-    low, high = box.viewRange()[0]
-    assert low < 25
-    assert high > 65
 
 
 def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):

@@ -1,13 +1,11 @@
-"""Layers of selected runs: targets and measurements over depth, two maps or what lies between them."""
+"""Layers of selected runs: targets and measurements over depth, and maps beside each other."""
 
 import numpy as np
 import pytest
 from wina_app.pages.results.plots.layers import (
     EACH,
     MEAN,
-    DepthPlot,
     ResultsLayers,
-    difference,
     profile_traces,
     read_layers,
 )
@@ -56,14 +54,6 @@ def test_profiles_of_the_mean_of_one_projection_and_of_each(runs):
     assert each[0].readout(1) == f"{runs[0].name}, q, target: layer 1, 40.00 %"
 
 
-def test_the_difference_is_the_second_run_less_the_first(runs):
-    uniform, edited, dense = runs
-    projections, values = difference(uniform, edited)
-    assert projections == PROJECTIONS
-    assert values == pytest.approx(edited.target - 0.4)
-    assert difference(uniform, dense) is None
-
-
 @pytest.fixture
 def maps(qtbot, qapp):
     apply_theme(qapp, "light")
@@ -74,30 +64,12 @@ def maps(qtbot, qapp):
     return view
 
 
-def test_one_map_two_beside_each_other_or_their_difference(maps, runs):
+def test_one_map_or_two_beside_each_other(maps, runs):
     assert "Select a row" in maps.remark.text()
-    assert not maps.mode.isEnabled()
     maps.show_runs(runs[:1])
     assert [panel.title for panel in maps.figure()] == ["wina, 39.8 % (target 40 %), uniform"]
     maps.show_runs(runs[:2])
     assert [panel.title for panel in maps.figure()] == [run.name for run in runs[:2]]
-    maps.mode.buttons["difference"].click()
-    (panel,) = maps.figure()
-    assert panel.low == -panel.high
-    assert panel.texts[0][0] == "−15.0"
     maps.show_runs(runs[2:])
     assert "Nothing was gated" in maps.remark.text()
     assert maps.figure() == ()
-
-
-def test_targets_are_dashed_beside_what_was_measured(qtbot, runs):
-    plot = DepthPlot()
-    qtbot.addWidget(plot)
-    plot.show_profiles(runs, MEAN)
-    assert [trace.name for trace in plot.traces][:2] == [
-        f"wina, 39.8 % (target 40 %), uniform, {kind}" for kind in ("target", "measured")
-    ]
-    styles = {trace.style.name for trace in plot.traces if trace.name.endswith("target")}
-    assert styles == {"DashLine"}
-    assert "layer 0, 46.43 %" in plot.traces[2].readout(0)
-    assert plot.getPlotItem().getAxis("left").labelText == "sparsity, mean of projections (%)"

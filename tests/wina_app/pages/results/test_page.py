@@ -7,13 +7,11 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.dialogs import ResultsSpec
 from wina_app.pages.results.page import ResultsPage
 from wina_app.window.focus import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
 from wina_core.analysis.results.columns import BY_KEY
-from wina_core.specs.studies import StudySpec
 
 
 @pytest.fixture
@@ -78,20 +76,6 @@ def test_the_filter_narrows_table_and_plot_alike_and_explains_what_it_cannot_rea
     assert not filled.problem.isVisible()
 
 
-def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):
-    filled.plots.show_plot("layers")
-    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    assert "second run" in filled.plots.layers.remark.text()
-    filter_by(qtbot, filled, "nothing like this")
-    assert "Select a row" in filled.plots.layers.remark.text()
-    filled.plots.show_plot("frontier")
-    assert filled.table.model().rowCount() == 0
-    assert not filled.primary.isEnabled()
-    assert filled.primary.toolTip()
-    assert filled.plots.frontier.plot.traces == ()
-    assert not filled.is_empty, "there are results, only not these"
-
-
 def test_results_that_land_are_read_together_and_keep_selection_and_scroll(qtbot, filled, filled_store):
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
     filled.table.selectRow(20)
@@ -125,26 +109,12 @@ def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store,
     assert drawn == [1], "nothing changed meanwhile"
 
 
-def test_metric_and_axis_are_chosen(qtbot, filled):
-    frontier = filled.plots.frontier
-    frontier.measure.setFocus()
-    qtbot.keyClick(frontier.measure, Qt.Key.Key_Home)
-    assert frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
-    assert frontier.note.text() == "\N{DOWNWARDS ARROW} better"
-    assert frontier.plot.traces[0].errors == ()
-    frontier.x_axis.setFocus()
-    qtbot.keyClick(frontier.x_axis, Qt.Key.Key_Down)
-    assert frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
-
-
 def test_selected_rows_are_copied(qtbot, filled):
     filled.table.clearSelection()
     filled.table.setCurrentIndex(QModelIndex())
     commands = {action.text(): action for action in filled.commands}
     for command, missing in (
         ("Pin or unpin the selected runs", "No run is selected"),
-        ("Edit the tags of the current run", "No run is selected"),
-        ("Edit the note of the current run", "No run is selected"),
         ("Delete the selected runs", "No run is selected"),
         ("Copy rows as Markdown", "No row is selected"),
     ):
@@ -187,16 +157,6 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     chosen = str(tmp_path / "missing" / "results.csv"), ""
     filled.primary.click()
     assert "folder does not exist" in filled.message.label.text()
-
-
-def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
-    row = row_of(filled, "wina", "acc", 0.4)
-    filled.controller.explain(row)
-    (dialog,) = filled.findChildren(ResultsSpec)
-    qtbot.addWidget(dialog)
-    study = StudySpec.model_validate_json(dialog.text.toPlainText())
-    assert study.configurations[0].method.name == "wina"
-    assert study.sparsities == (0.4,)
 
 
 def test_the_keyboard_meets_the_table_before_the_plot(filled):

@@ -1,8 +1,8 @@
 """The frontier over a cost: points of all bits, the front, faded and imported points, and the plan of a click."""
 
 import pytest
-from wina_app.pages.results.plots.frontier import X_AXES, FrontierMeasure, ParetoData, cost_axis, pareto_readout
-from wina_app.pages.results.plots.frontier_plot import FrontierPanel, ParetoPlot
+from wina_app.pages.results.plots.frontier import FrontierMeasure, ParetoData, pareto_readout
+from wina_app.pages.results.plots.frontier_plot import ParetoPlot
 from wina_app.style.theme import method_colour
 
 from tests.wina_app.pages.results.results_content import show_rows
@@ -71,18 +71,6 @@ def test_a_point_says_what_it_is():
     assert "on the front" in texts[3]
     assert "±" not in texts[3]
     assert "imported: llama-perplexity, kl.log, 2026-11-24" in texts[4]
-
-
-def test_the_panel_changes_plots_with_the_axis_and_says_what_is_missing(qtbot):
-    panel = FrontierPanel()
-    qtbot.addWidget(panel)
-    key = next(key for _, key in X_AXES if cost_axis(key) == "memory")
-    panel.show_pareto(ParetoData(KL, AXES["memory"], (), ()), key)
-    assert panel.current is panel.pareto
-    assert panel.x_axis.currentData() == key
-    assert "evaluate with a context" in panel.note.text()
-    panel.show_frontier(None, "gated")
-    assert panel.current is panel.plot
 
 
 @pytest.fixture

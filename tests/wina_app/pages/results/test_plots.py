@@ -9,19 +9,17 @@ from wina_app.pages.results.table import ResultsTable
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.pages.results.results_content import show_rows
 from tests.wina_app.stored_runs import DirectStore
-from tests.wina_app.timed_points import timed
 
 
 class RecordedPlots(Recorded):
     """The view and all its panels, whose calls are remembered together."""
 
-    tasks = latency = layers = allocation = compare = property(lambda self: self)
+    tasks = layers = allocation = compare = property(lambda self: self)
 
 
 _SHOWS = {
     "frontier": "show_frontier",
     "tasks": "show_bars",
-    "latency": "show_latency",
     "layers": "show_runs",
     "allocation": "show_profiles",
     "compare": "show_comparison",
@@ -30,8 +28,6 @@ _SHOWS = {
 
 @pytest.fixture
 def store(filled_store):
-    for sparsity in (0.25, 0.5):
-        filled_store.record_latency(timed(sparsity=sparsity, median=3.0 * (1.0 - sparsity)))
     return filled_store
 
 
@@ -102,18 +98,6 @@ def test_the_metric_that_is_shown_first_stays_while_others_arrive(half):
     assert half.view.last("show_frontier").measure.metric == "acc", "of another study it is chosen anew"
 
 
-def test_the_bars_stay_at_their_first_sparsity_and_metric_until_another_is_chosen(half):
-    show_rows(half.table, [row for row in half.rows if row.metric == "kl" and row.target_sparsity in (0.0, 0.25)])
-    half.controller.show("tasks")
-    half.controller.set_visible(True)
-    first = half.view.last("show_bars")
-    show_rows(half.table, half.rows)
-    again = half.view.last("show_bars")
-    assert (again.sparsity, again.metric) == (first.sparsity, first.metric) == (0.25, first.metric)
-    half.controller.choose_sparsity(0.65)
-    assert half.view.last("show_bars").sparsity == 0.65
-
-
 def test_the_frontier_is_drawn_against_the_count_of_the_settings_until_another_axis_is_chosen(half):
     half.controller.set_visible(True)
     assert half.view.calls("show_frontier")[-1].count == "gated"
@@ -170,16 +154,6 @@ def test_an_answer_about_earlier_runs_is_dropped(store):
     assert [run.run for run in drawn] == half.runs[2:3]
 
 
-def test_timed_points_stand_for_the_runs_of_their_method_and_sparsity(half):
-    half.controller.show("latency")
-    half.controller.set_visible(True)
-    assert half.view.last("show_latency") == "products"
-    half.controller.choose_timed(["wina 0.500"], more=False)
-    chosen = {(row.method, row.target_sparsity) for row in half.rows if row.run in half.selection.runs}
-    assert chosen == {("wina", 0.5)}
-    assert len(half.selection.runs) == 2, "with and without the rotation"
-
-
 # ---- table and plots -------------------------------------------------------------------------------------------
 
 
@@ -203,8 +177,6 @@ def test_rows_that_are_selected_are_marked_in_the_plots(page):
     assert len(page.table.selectionModel().selectedRows()) == 1, "the run's other rows stay as they are"
     page.plots.show_plot("tasks")
     assert page.plots.tasks.plot.highlighted == {run}
-    page.plots.show_plot("latency")
-    assert page.plots.latency.plots.left.highlighted == set(), "TEAL was not timed"
 
 
 def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):

@@ -1,16 +1,13 @@
-"""The table with one row per run: metrics as columns, filters, groups, columns that land, pinned columns."""
+"""The table with one row per run: metrics as columns, means, widths, and what the next start restores."""
 
-import numpy as np
 import pytest
-from PySide6.QtCore import QPersistentModelIndex, QPoint, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from wina_app.pages.results.arrangement import SortKey
-from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.table import ResultsTable
+from wina_app.pages.results.table import ResultsTable, SortKey
 from wina_app.style.theme import GRID
 
 from tests.wina_app.pages.results.results_content import cells_of_rows
-from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, record_run, run_spec
+from tests.wina_app.stored_runs import CONFIGURATIONS, SPARSITIES
 from tests.wina_app.tour import settle
 from wina_core.analysis.results.columns import COLUMNS
 from wina_core.analysis.results.filter import parse_filter, passing
@@ -62,13 +59,6 @@ def test_a_divergence_within_rounding_is_shown_as_zero(rows):
     assert float(cells["value"].text(row_number)) == 0.0
 
 
-def test_columns_of_metrics_that_no_run_has_are_not_there(rows):
-    runs = show(ResultsTable(), rows, "metric:acc method:teal")
-    assert len(runs) == len(SPARSITIES)
-    assert runs.measured_keys == {ACC}
-    assert {"metric\tdemo:heldout\tkl", MEAN} <= {column.key for column in runs.columns}
-
-
 def test_the_mean_is_over_the_preferred_metric_of_each_task_for_runs_that_have_all(rows):
     first = next(row for row in rows if row.metric == "acc")
     several = [
@@ -100,47 +90,6 @@ def test_a_run_is_as_sparse_as_its_units_are_on_average_in_the_table_and_in_comp
     assert mean_over_units(units) == pytest.approx(mean)
 
 
-def test_metrics_that_land_keep_selection_sort_and_columns(rows):
-    table = ResultsTable()
-    show(table, [row for row in rows if row.metric != "kl"])
-    table.sort_by((SortKey(ACC, True),))
-    persistent = QPersistentModelIndex(table.index(3, 0))
-    run = table.run_at(3)
-    before = table.columnCount()
-    show(table, rows)
-    assert table.columnCount() == before + 1
-    assert persistent.isValid()
-    assert table.run_at(persistent.row()) == run
-    values = [table.cells[ACC].value(table.row_at(line)) for line in range(RUNS)]
-    assert values == sorted(values, reverse=True)
-
-
-def test_a_group_of_runs_has_a_mean_in_every_metric(rows):
-    table = ResultsTable()
-    runs = show(table, rows, "metric:acc")
-    table.group_by("method")
-    assert table.group_at(0).label.endswith("dense   1 run")
-    lines = [line for line in range(table.rowCount()) if table.group_at(line)]
-    column = [heading.key for heading in table.columns].index(ACC)
-    teal = [runs[ACC].value(row_number) for row_number in range(len(runs)) if runs["method"].text(row_number) == "teal"]
-    assert table.mean_at(lines[1], column) == f"{np.mean(teal):.3f}"
-    table.close_groups(True)
-    titles, cells = table.snapshot(["method", ACC]).table(range(table.rowCount()))
-    assert titles == ["method", "runs", "demo_choice acc"]
-    assert cells[1] == ["teal", 4, pytest.approx(np.mean(teal))]
-
-
-def test_pinned_columns_stand_first_and_are_remembered():
-    choice = ColumnChoice()
-    choice.pin("seed")
-    choice.show("seed")
-    choice.pin("model", False)
-    assert choice.visible_keys()[:3] == ["method", "rotation", "seed"]
-    again = ColumnChoice(choice.written)
-    assert again.pinned == {"method", "rotation", "seed"}
-    assert again.visible_keys() == choice.visible_keys()
-
-
 def test_the_forms_share_filter_selection_and_plots(qtbot, page):
     assert page.table.model().rowCount() == RUNS
     page.filter.setText("method:teal")
@@ -155,25 +104,7 @@ def test_the_forms_share_filter_selection_and_plots(qtbot, page):
     assert [trace.name for trace in page.plots.frontier.plot.traces] == ["teal"]
 
 
-def test_pinned_columns_stay_while_the_others_scroll(qtbot, page, filled_store):
-    page.resize(620, 700)
-    frozen = page.table._frozen
-    assert not frozen.isVisible()
-    bar = page.table.horizontalScrollBar()
-    bar.setValue(bar.maximum())
-    qtbot.waitUntil(frozen.isVisible)
-    qtbot.mouseClick(frozen.viewport(), Qt.MouseButton.LeftButton, pos=frozen.viewport().rect().center())
-    assert page.table.selected_rows()
-    assert page.table.hasFocus()
-    index = page.table.currentIndex().siblingAtColumn([c.key for c in page.controller.table.columns].index(ACC))
-    page.table.scrollTo(index)
-    assert not frozen.isVisible() or page.table.columnViewportPosition(index.column()) >= frozen.width()
-    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
-    page.access.changed.emit()
-    assert page.table.model().rowCount() == RUNS + 1
-
-
-def test_a_cell_is_copied_and_the_menu_of_a_heading_sorts_pins_and_hides(page):
+def test_a_cell_is_copied_and_the_menu_of_a_heading_sorts_and_hides(page):
     from wina_app.pages.results.table_view import header_menu
 
     def choose(key: str, text: str) -> None:
@@ -186,25 +117,20 @@ def test_a_cell_is_copied_and_the_menu_of_a_heading_sorts_pins_and_hides(page):
     next(action for action in page.table.actions() if action.text() == "Copy cell").trigger()
     assert QGuiApplication.clipboard().text() == "0.710 ± 0.016", "as it reads"
     choose("method", "Sort descending")
-    choose(ACC, "Then by this, ascending")
-    assert page.controller.table.keys == (SortKey("method", True), SortKey(ACC))
-    choose("method", "Remove from sort")
-    assert page.controller.table.keys == (SortKey(ACC),)
-    choose("status", "Pin the column at the left")
-    assert "status" in page.columns.pinned
+    assert page.controller.table.keys == (SortKey("method", True),)
+    choose(ACC, "Clear the sort")
+    assert page.controller.table.keys == ()
     choose("status", "Hide the column")
     assert "status" not in page.columns.visible_keys()
 
 
 def test_the_next_start_restores_the_view(show_page, filled_store, page):
     page.list.form.buttons["metrics"].click()
-    page.list.group.setCurrentIndex(page.list.group.findData("method"))
-    page.controller.table.group_by("method")
     page.controller.table.sort_by((SortKey("value", True), SortKey("task")))
     page.filter.setText("method:teal")
     page.controller.set_filter("method:teal")
     page.table.widths = {"value": 20.0}
-    page.halves.choose("plots")
+    page.halves.setSizes([300, 200])
     page.plots.show_plot("layers")
     page.controller.selection.select([page.controller.table.run_at(1)])
     state = page.view_state()
@@ -212,22 +138,6 @@ def test_the_next_start_restores_the_view(show_page, filled_store, page):
     after.restore_view(state)
     assert after.view_state() == state
     assert after.table.model().rowCount() == page.table.model().rowCount()
-
-
-def test_a_low_window_shows_the_table_and_on_demand_a_plot_of_half_its_height(show_page, filled_store, qapp):
-    page = show_page(filled_store, size=(1180, 660))
-    page.halves.choose("table")
-    qapp.processEvents()
-    assert page.table.height() >= 360
-    assert page.plots.tabs.isVisible()
-    page.plots.show_plot("tasks")
-    page.plots.show_plot("frontier")
-    qapp.processEvents()
-    assert page.plots.frontier.plot.height() >= 360
-    page.halves.choose("both")
-    qapp.processEvents()
-    assert page.plots.frontier.plot.height() >= 280
-    assert page.table.viewport().height() >= 4 * page.table.rowHeight(0)
 
 
 def test_the_preview_is_what_is_saved(page, tmp_path, monkeypatch):

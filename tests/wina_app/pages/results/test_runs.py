@@ -82,19 +82,6 @@ def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
     assert not [trace for trace in page.plots.frontier.plot.traces if trace.hollow], "the paper counts no shortcuts"
 
 
-def test_the_papers_numbers_can_be_taken_away(page, study):
-    assert not page.plots.paper.isEnabled()
-    page.controller.show_study(study)
-    assert page.plots.paper.isChecked()
-    page.plots.show_plot("tasks")
-    assert "WINA, paper" in [trace.name for trace in page.plots.tasks.plot.traces]
-    page.plots.paper.click()
-    for name, plot in (("tasks", page.plots.tasks.plot), ("frontier", page.plots.frontier.plot)):
-        page.plots.show_plot(name)
-        assert plot.traces
-        assert not [trace for trace in plot.traces if trace.hollow]
-
-
 def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(page, study, store):
     page.controller.show_study(study)
     run = expand(study)[0]
@@ -139,13 +126,3 @@ def test_an_answer_to_a_change_does_not_go_round_in_a_circle(selection, changes)
     selection.select(["a", "b"])
     assert other.runs == ("a", "b")
     assert changes == [("a", "b")]
-
-
-def test_toggling_adds_and_takes_away(selection):
-    selection.select(["a"])
-    selection.toggle(["b", "c"])
-    assert selection.runs == ("a", "b", "c")
-    selection.toggle(["a", "d"])
-    assert selection.runs == ("a", "b", "c", "d"), "not all of them were selected"
-    selection.toggle(["a", "c"])
-    assert selection.runs == ("b", "d")

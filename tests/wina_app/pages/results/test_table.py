@@ -1,4 +1,4 @@
-"""Rows, groups and columns of the results table, and the frontier's lines, without any widget."""
+"""Rows and columns of the results table, and the frontier's lines, without any widget."""
 
 import math
 from itertools import product
@@ -18,17 +18,15 @@ from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
 from tests.wina_app.stored_runs import (
-    CONFIGURATIONS,
     GLOBAL,
-    SPARSITIES,
     record_run,
     run_spec,
 )
 from wina_core.analysis.comparison.frontier import FrontierLine
-from wina_core.analysis.results.columns import BY_KEY, COLUMNS
+from wina_core.analysis.results.columns import BY_KEY
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.specs import NO_ROTATION
-from wina_core.store.metric_frames import metric_rows_of, metrics_frame
+from wina_core.store.metric_frames import metrics_frame
 
 ACC = FrontierMeasure("demo_choice", "acc", True)
 
@@ -57,26 +55,10 @@ def values_of(table: ResultsTable, key: str) -> list[str]:
 # ---- table -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_a_row_for_each_stored_metric(table):
-    assert table.rowCount() == 3 * (1 + len(CONFIGURATIONS) * len(SPARSITIES))
-    assert table.columnCount() == len(COLUMNS)
-    assert table.headerData(BY_KEY["stderr"], Qt.Orientation.Horizontal) == "± stderr"
-    index = table.index(0, BY_KEY["value"])
-    assert table.data(index, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
-
-
-def test_filtering_keeps_the_order_and_deselects_what_it_hides(table):
-    before = [entry.key for entry in table.listed_rows]
-    dense = next(row for row, entry in enumerate(table.listed_rows) if entry.method == "dense")
-    selected = QPersistentModelIndex(table.index(dense, 0))
-    filter_by(table, "method:wina metric:acc")
-    assert set(values_of(table, "method")) == {"wina"}
-    assert set(values_of(table, "metric")) == {"acc"}
-    persistent = [entry.key for entry in table.listed_rows]
-    assert persistent == [key for key in before if key in persistent]
-    assert not selected.isValid()
-    filter_by(table, "")
-    assert [entry.key for entry in table.listed_rows] == before
+def test_an_empty_table_is_sorted_all_the_same():
+    table = ResultsTable()
+    table.sort(BY_KEY["value"])
+    assert (table.rowCount(), table.common) == (0, {})
 
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
@@ -91,6 +73,13 @@ def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     assert values_of(table, "method")[0] == "dense"
 
 
+def test_rows_that_are_equal_by_one_column_stay_in_the_order_of_the_one_before(table):
+    for key in ("method", "target", "metric", "target"):
+        table.sort(BY_KEY[key])
+    cells = [(entry.target_sparsity, entry.metric, entry.method) for entry in table.listed_rows]
+    assert cells == sorted(cells)
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [(Qt.SortOrder.AscendingOrder, [3, 2, 5, 0, 6, 1, 4]), (Qt.SortOrder.DescendingOrder, [0, 6, 2, 5, 3, 1, 4])],
@@ -101,19 +90,6 @@ def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expecte
     show_rows(table, [entries[0]._replace(unit=str(at), value=value) for at, value in enumerate(values)])
     table.sort(BY_KEY["value"], order)
     assert [int(entry.unit) for entry in table.listed_rows] == expected
-
-
-def test_several_columns_sort_one_within_the_other(table):
-    table.sort(BY_KEY["metric"])
-    table.sort_further(BY_KEY["target"])
-    table.sort_further(BY_KEY["method"])
-    table.sort_further(BY_KEY["target"])
-    order_of_rows = [(entry.metric, -entry.target_sparsity, entry.method) for entry in table.listed_rows]
-    assert order_of_rows == sorted(order_of_rows), "the target, asked for again, the other way round"
-    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target % ▾2"
-    table.sort(BY_KEY["value"])
-    assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target %"
-    assert table.headerData(BY_KEY["value"], Qt.Orientation.Horizontal) == "value ▴"
 
 
 def test_a_sparsity_below_nothing_is_marked_and_explained(entries):
@@ -145,89 +121,15 @@ def test_new_results_leave_selection_and_order_alone(table, store):
     assert values == sorted(values, reverse=True)
 
 
-def test_numbers_read_well(entries, table):
-    row = next(at for at, entry in enumerate(entries) if entry.method == "dense" and entry.metric == "acc")
-    texts = {factor.column.key: factor.text(row) for factor in table.cells.cells}
-    assert (texts["value"], texts["stderr"], texts["n"], texts["gated"]) == ("0.710", "0.016", "800", "–")
-    show_rows(table, [entries[row]._replace(net_sparsity=-0.0512, value=math.nan)])
-    assert table.cells["net"].text(0) == "−5.1"
-    assert table.cells["value"].value(0) is None
-
-
 def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store, entries):
     pinned = entries[-1].run
     show_rows(table, store.metric_rows(), **{pinned: PLAIN._replace(pinned=True)})
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
     table.sort(BY_KEY["target"])
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
-    assert table.is_pinned(0)
-    assert not table.is_pinned(3)
-
-
-# ---- groups ----------------------------------------------------------------------------------------------------------
-
-
-def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
-    filter_by(table, "metric:acc")
-    table.group_by("method")
-    lines = range(table.rowCount())
-    groups = [group for line in lines if (group := table.group_at(line))]
-    assert [(group.text, group.count) for group in groups] == [("dense", 1), ("teal", 4), ("wina", 8)]
-    values = [entry.value for entry in metric_rows_of(table.passing()()) if entry.method == "teal"]
-    assert groups[1].mean == pytest.approx(sum(values) / 4)
-    assert (groups[1].low, groups[1].high) == (min(values), max(values))
-    assert [entry.method for entry in table.listed_rows] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
-
-
-def test_a_value_that_is_unknown_is_no_part_of_the_mean(table, entries):
-    rows = [entry for entry in entries if entry.metric == "acc" and entry.method == "teal"]
-    show_rows(table, [rows[0]._replace(value=math.nan), *rows[1:]])
-    table.group_by("method")
-    group, numbers = table.group_at(0), [row.value for row in rows[1:]]
-    assert group.count == len(rows)
-    assert group.mean == pytest.approx(sum(numbers) / len(numbers))
-
-
-def test_rows_of_several_metrics_have_no_mean(table):
-    table.group_by("method")
-    group = table.group_at(0)
-    assert (group.count, group.mean) == (3, None)
-    assert group.label == "▾ dense   3 rows"
-
-
-def test_a_closed_group_is_its_heading_and_stays_closed(table, store):
-    filter_by(table, "metric:acc")
-    table.group_by("method")
-    table.toggle(1 + 1)
-    assert table.rowCount() == 3 + 1 + 8
-    assert table.run_at(2) is None
-    assert table.run_at(3) is None, "the next heading"
-    assert table.data(table.index(2, 0), Qt.ItemDataRole.AccessibleTextRole).startswith("▸ teal   4 rows, mean 0.6")
-    show_rows(table, store.metric_rows(), "metric:acc")
-    assert table.rowCount() == 3 + 1 + 8
-    table.close_groups(True)
-    assert table.rowCount() == 3
-    table.close_groups(False)
-    assert table.rowCount() == 3 + 13
-    table.group_by("")
-    assert table.rowCount() == 13
-
-
-def test_a_selected_row_stays_selected_in_its_group(table):
-    persistent = QPersistentModelIndex(table.index(5, 0))
-    key = table.listed_rows[5].key
-    table.group_by("metric")
-    assert table.cells.key(table.row_at(persistent.row())) == key
-    table.close_groups(True)
-    assert not persistent.isValid()
-
-
-def test_an_empty_table_is_grouped_and_sorted_all_the_same():
-    table = ResultsTable()
-    table.group_by("method")
-    table.sort(BY_KEY["value"])
-    assert table.rowCount() == 0
-    assert table.common == {}
+    fonts = [table.data(table.index(line, 0), Qt.ItemDataRole.FontRole) for line in (0, 3)]
+    assert fonts[0].bold() or fonts[0].weight() > fonts[0].Weight.Normal
+    assert fonts[1] is None
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -269,11 +171,11 @@ def test_the_last_column_cannot_be_hidden():
 
 def test_a_copy_has_the_chosen_columns_in_their_order(table):
     filter_by(table, "metric:acc method:teal")
-    visible = table.snapshot(["value", "n", "method"])
-    assert visible.text([0]).split("\n") == ["value\tn\tmethod", "0.696\t800\tteal"]
-    assert visible.copy([0], ".md").split("\n")[0] == "| value | n | method |"
-    assert "\\toprule" in visible.copy([0], ".tex")
-    titles, rows = visible.table([0])
+    visible = table.snapshot(["value", "n", "method"]).lines([0])
+    assert visible.text().split("\n") == ["value\tn\tmethod", "0.696\t800\tteal"]
+    assert visible.copy(".md").split("\n")[0] == "| value | n | method |"
+    assert "\\toprule" in visible.copy(".tex")
+    titles, rows = visible.table()
     assert titles == ["value", "n", "method"]
     assert list(rows) == [(table.listed_rows[0].value, 800, "teal")]
 
@@ -281,19 +183,7 @@ def test_a_copy_has_the_chosen_columns_in_their_order(table):
 def test_a_copied_name_is_no_formula_for_a_spreadsheet(entries):
     table = ResultsTable()
     show_rows(table, [entries[0]._replace(model="=1+1", task="-x", method="wina")])
-    assert table.snapshot(["model", "task", "method"]).text([0]).split("\n")[1] == "'=1+1\t'-x\twina"
-
-
-def test_of_closed_groups_alone_a_copy_is_the_summary(table):
-    filter_by(table, "metric:acc")
-    table.group_by("method")
-    table.toggle(0)
-    titles, rows = table.snapshot(["method"]).table(range(table.rowCount()))
-    assert (titles, len(rows)) == (["method"], 12), "rows of open groups are what is meant"
-    table.close_groups(True)
-    titles, rows = table.snapshot(["method"]).table(range(table.rowCount()))
-    assert titles == ["method", "rows", "mean", "lowest", "highest"]
-    assert rows[0] == ["dense", 1, 0.71, 0.71, 0.71]
+    assert table.snapshot(["model", "task", "method"]).text().split("\n")[1] == "'=1+1\t'-x\twina"
 
 
 # ---- frontier --------------------------------------------------------------------------------------------------------

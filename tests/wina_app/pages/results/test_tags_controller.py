@@ -10,7 +10,6 @@ from wina_app.pages.results.tags_controller import RunFacts
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import NO_ROTATION, SOURCE, DirectStore, record_demo_study, run_spec
-from wina_core.analysis.results.columns import BY_KEY
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -86,32 +85,6 @@ def test_what_is_typed_goes_to_the_run_that_was_selected_then(editor, qtbot):
     inspector.show_runs(["b"], RunFacts("b", RunAnnotations(("other",), "other"), ()))
     assert written == [(["a"], "mine")]
     assert (inspector.tags.text(), inspector.note.toPlainText()) == ("other", "other")
-
-
-def test_pinned_runs_are_unpinned_only_where_all_are(control, runs):
-    first, second = runs[1][:2]
-    control.annotations.toggle_pin([first])
-    control.annotations.toggle_pin([first, second])
-    assert marks_of(runs, first)[2]
-    assert marks_of(runs, second)[2]
-    control.annotations.toggle_pin([first, second])
-    assert not marks_of(runs, first)[2]
-
-
-def test_what_changes_nothing_is_no_step(control, runs):
-    control.annotations.set_note([runs[1][0]], "  ")
-    control.annotations.set_tags(["not stored"], "best")
-    control.annotations.delete([])
-    assert control.annotations.undo_stack.count() == 0
-
-
-def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
-    table = control.table
-    index = table.index(0, BY_KEY["note"])
-    assert table.flags(index) & table.flags(index).ItemIsEditable
-    assert not table.flags(table.index(0, BY_KEY["value"])) & table.flags(index).ItemIsEditable
-    table.setData(index, "typed")
-    assert marks_of(runs, table.run_at(0))[1] == "typed"
 
 
 def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):

@@ -8,10 +8,7 @@ from wina_app.pages.results.plots.task_bars import (
     OWN_METRIC,
     BarsPlot,
     bar_chart,
-    bar_metrics,
     bar_readout,
-    bar_sparsities,
-    first_sparsity,
 )
 from wina_app.style.theme import apply_theme, method_colour
 
@@ -48,13 +45,6 @@ def model(rows):
 
 def chart_of(entries, model, metric=OWN_METRIC, sparsity=0.5):
     return bar_chart(entries, model, metric, sparsity, None)
-
-
-def test_what_there_is_to_choose(entries, model):
-    assert bar_metrics(entries) == [OWN_METRIC, "acc", "acc_norm", "kl", "perplexity"]
-    assert bar_sparsities(entries, model) == [0.25, 0.4, 0.5, 0.65]
-    assert first_sparsity([0.25, 0.4, 0.65]) == 0.4
-    assert first_sparsity([]) is None
 
 
 def test_each_task_has_the_metric_that_tables_prefer(entries, model):
@@ -113,26 +103,12 @@ def test_a_configuration_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_na
     assert text.count("⚠") == 1, "said once"
 
 
-def test_a_configuration_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
-    measured = reached(rows, {0.4: 0.4})
-    chart = chart_of(metrics_frame(measured), model, "acc", 0.65)
-    (configuration,) = chart.configurations
-    assert configuration.label == "wina ⚠ 40.0 % (target 40 %)"
-    assert bar_readout(configuration.name, chart, configuration.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
-
-
 def test_the_setting_decides_which_measurement_is_nearest(model, rows):
     reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
     measured = [row._replace(net_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
     (counted,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "gated").configurations
     (full,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "net").configurations
     assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
-
-
-def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
-    measured = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
-    (configuration,) = chart_of(metrics_frame(measured), model, "acc", 0.5).configurations
-    assert configuration.label == "wina, target 50 %"
 
 
 def test_of_two_runs_of_one_configuration_that_are_equally_near_the_latest_is_shown(model, rows):
@@ -177,14 +153,6 @@ def test_a_bar_is_read_and_chosen_anywhere_between_0_and_its_end(plot):
     assert "± 0.016 (fraction)" in texts[-1]
     assert "gated 49.8 %  ·  target 50.0 %" in texts[-1]
     assert plot.keys_at(inside) == (wina.keys[1],)
-
-
-def test_selected_configurations_stand_out(plot):
-    plot.highlight([plot.traces[1].keys[0]])
-    faint = [item._bars.opts["brushes"][0].color().alphaF() < 1.0 for item in plot._items[:3]]
-    assert faint == [True, False, True]
-    plot.highlight(["another run"])
-    assert [item._bars.opts["brushes"][0].color().alphaF() for item in plot._items[:3]] == [1.0] * 3
 
 
 def test_names_of_tasks_are_shortened_where_they_would_overlap(plot, qapp):

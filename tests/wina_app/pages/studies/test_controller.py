@@ -225,7 +225,7 @@ def test_a_study_asks_once_before_it_takes_more_than_memory(bench, monkeypatch):
     bench.view.returns(ask_compute=True)
     bench.controller.run()
     assert len(bench.jobs()) == 2, "its runs and its sweep"
-    assert [asked.text for asked in bench.view.calls("ask_compute")] == ["big does not fit into free memory."] * 2
+    assert ["big" in asked.text for asked in bench.view.calls("ask_compute")] == [True] * 2
 
 
 def test_what_is_stored_is_reused_and_said_so(mapped):

@@ -14,7 +14,7 @@ from wina_app.pages.results.plots.panel import PlotPanel
 from wina_app.pages.results.runs import name_runs
 from wina_app.plots.axes import WholeNumberAxis
 from wina_app.plots.colour_bar import ColourBar
-from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, category, signed_points
+from wina_app.plots.colour_maps import ColourScale, category
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import MARKERS, Trace
 from wina_app.shared.heatmap_tables import scale_for
@@ -22,8 +22,7 @@ from wina_app.shared.measured_sparsity import stored_runs, with_means
 from wina_app.style.theme import GRID, method_colour
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
-from wina_app.widgets.segmented_control import SegmentedControl
+from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
@@ -81,22 +80,8 @@ def _of_table(plan: SparsityPlan, projections: Sequence[str], shape: tuple[int, 
     return np.stack([columns.get(name, np.full(len(table), np.nan)) for name in projections], axis=1)
 
 
-def difference(first: RunLayers, second: RunLayers) -> tuple[tuple[str, ...], np.ndarray] | None:
-    """Return the common projections, and the second's minus the first's measured sparsity, [layers, projections].
-
-    None where the numbers of layers differ, no projection is common, or nothing was gated in one run.
-    """
-    if first.measured is None or second.measured is None or len(first.measured) != len(second.measured):
-        return None
-    names = tuple(name for name in first.projections if name in second.projections)
-    before = first.measured[:, [first.projections.index(name) for name in names]]
-    after = second.measured[:, [second.projections.index(name) for name in names]]
-    return (names, after - before) if names else None
-
-
 _NONE_SELECTED = "Select a row of the table to see what its run dropped in every layer and projection."
 _NOTHING_GATED = "Nothing was gated in this run, so there is nothing to count."
-_ONE = "Select rows of two runs, the second with Ctrl held"
 
 
 class LayerHeatmap(QWidget):
@@ -135,66 +120,41 @@ class LayerHeatmap(QWidget):
 
 
 class ResultsLayers(QWidget):
-    """One map, two beside each other, or their difference."""
+    """One map, or two beside each other."""
 
     def __init__(self) -> None:
         super().__init__()
         self._runs: tuple[RunLayers, ...] = ()
-        self.mode = SegmentedControl(
-            "Two runs",
-            (
-                ("beside", "Side by side", "The first two of the selected runs, each with its own map"),
-                ("difference", "Difference", "Second run minus first, in percentage points"),
-            ),
-        )
-        self.mode.chosen.connect(lambda _: self._draw())
         self.remark = text_label("", "muted", wrap=True)
         self.maps = (LayerHeatmap(), LayerHeatmap())
         row = hbox(None, *((layer_map, 1) for layer_map in self.maps), spacing=3 * GRID)
-        bar = beside(self.mode, self.remark, stretch=self.remark)
-        vbox(self, bar, (row, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
+        vbox(self, self.remark, (row, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         self.show_runs(())
 
     def show_runs(self, runs: Sequence[RunLayers]) -> None:
         """Show the first two of the selected runs."""
-        self._runs = tuple(runs)
-        explain_disabled(self.mode, enabled=len(runs) > 1, reason=_ONE)
-        self._draw()
+        gated = [run for run in runs[:2] if run.measured is not None]
+        for number, layer_map in enumerate(self.maps):
+            layer_map.setVisible(number < len(gated))
+        for layer_map, run in zip(self.maps, gated, strict=False):
+            if run.measured is not None:
+                layer_map.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
+        self.remark.setText(_remark(runs, gated))
 
     def figure(self) -> Figure:
         return tuple(panel for layer_map in self.maps if not layer_map.isHidden() for panel in layer_map.figure())
 
-    def _draw(self) -> None:
-        gated = [run for run in self._runs[:2] if run.measured is not None]
-        both = difference(*gated) if len(gated) == 2 and self.mode.value == "difference" else None
-        first, second = self.maps
-        first.setVisible(bool(gated))
-        second.setVisible(len(gated) == 2 and both is None)
-        self.remark.setText(self._remark(gated, both is not None))
-        if both is not None:
-            projections, values = both
-            # Equal maps need a scale of some width, too.
-            reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
-            scale = ColourScale("Difference", "points", -reach, reach, signed_points, DIFFERENCE)
-            title = f"{gated[1].name} − {gated[0].name}"
-            first.show_map(title, projections, values, scale)
-            return
-        for layer_map, run in zip(self.maps, gated, strict=False):
-            if run.measured is not None:
-                layer_map.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
 
-    def _remark(self, gated: Sequence[RunLayers], differ: bool) -> str:
-        if not self._runs:
-            return _NONE_SELECTED
-        if not gated:
-            return _NOTHING_GATED
-        if len(self._runs) > 2:
-            return f"The first two of {len(self._runs)} selected runs."
-        if len(self._runs) == 2 and len(gated) == 1:
-            return "Nothing was gated in the other run."
-        if len(gated) == 2 and self.mode.value == "difference" and not differ:
-            return "The runs have no layers and projections in common, so there is no difference to show."
-        return "" if len(gated) == 2 else "Select a second run with Ctrl held to see both."
+def _remark(runs: Sequence[RunLayers], gated: Sequence[RunLayers]) -> str:
+    if not runs:
+        return _NONE_SELECTED
+    if not gated:
+        return _NOTHING_GATED
+    if len(runs) > 2:
+        return f"The first two of {len(runs)} selected runs."
+    if len(runs) == 2 and len(gated) == 1:
+        return "Nothing was gated in the other run."
+    return "" if len(gated) == 2 else "Select a second run with Ctrl held to see both."
 
 
 _LEAST_SPAN = 10.0
