@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from wina_core.compute.allocation import greedy, optimizers
-from wina_core.compute.allocation.cells import MAX_TARGET, AllocationSubject, Cells, Values, cells_of
-from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
+from wina_core.compute.allocation.cells import MAX_TARGET, AllocationSubject, Cells, PlanCandidate, Values, cells_of
+from wina_core.compute.allocation.divergence import Divergence, Journal
 from wina_core.compute.allocation.greedy import LayerErrors
 from wina_core.compute.allocation.optimizers import (
     BudgetSpread,
@@ -381,9 +381,7 @@ def _by_evolution(problem: Problem) -> Found:
     divergence = problem.divergence(journal)
 
     def measured(individuals: list[Individual], progress: Callable[[float], None]) -> list[Individual]:
-        costs = divergence.measure(
-            [PlanCandidate(individual.values, individual.rho) for individual in individuals], None, progress
-        )
+        costs = divergence.measure(individuals, None, progress)
         return [replace(individual, cost=cost) for individual, cost in zip(individuals, costs, strict=True)]
 
     if "population" not in journal.state:

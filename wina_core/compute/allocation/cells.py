@@ -24,6 +24,14 @@ Values = tuple[float, ...]
 
 
 @dataclass(frozen=True)
+class PlanCandidate:
+    """Targets, one for each block, and R-Sparse's shares if they are searched."""
+
+    values: Values
+    rho: Values | None = None
+
+
+@dataclass(frozen=True)
 class Block:
     """Cells of one decoder layer that share their mask and therefore their target; usually one."""
 

@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, PlanCandidate
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
@@ -33,12 +32,9 @@ BATCH_TOKENS = 512
 """Tokens of a pass."""
 
 
-@dataclass(frozen=True)
-class PlanCandidate:
-    """Targets, one for each block, and R-Sparse's shares if they are searched."""
-
-    values: Values
-    rho: Values | None = None
+def batches_of(tokens: Tensor) -> tuple[Tensor, ...]:
+    """Return rows of tokens [rows, sequence] in batches of about `BATCH_TOKENS`."""
+    return tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
 
 
 class Divergence:
@@ -48,7 +44,7 @@ class Divergence:
         self, subject: AllocationSubject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter
     ) -> None:
         self._subject, self._loaded, self._cells = subject, subject.loaded, cells
-        self._batches = tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
+        self._batches = batches_of(tokens)
         self._tokens, self._scored = tokens.numel(), ScoredPositions.of(self._loaded.view, tokens).count(tokens)
         self._journal, self._reporter = journal, reporter
 

@@ -24,7 +24,7 @@ from wina_kernels.selection import scores
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation.cells import MAX_TARGET, check_joint
-from wina_core.compute.allocation.divergence import BATCH_TOKENS
+from wina_core.compute.allocation.divergence import batches_of
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.loading import LoadedModel
@@ -180,7 +180,7 @@ class _PriceSearch:
         for mask, price in zip(self.masks, prices, strict=True):
             rule = replace(mask.rule, select=ThresholdSelection("threshold", mask.threshold(price)))
             rules_of_layers[mask.layer] |= dict.fromkeys(mask.names, rule)
-        total, batches = 0.0, tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
+        total, batches = 0.0, batches_of(tokens)
         with Gates(
             self.quantized.view, self.method, rules_of_layers, [{} for _ in rules_of_layers], dense_prefix=0.0
         ) as gates:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from wina_core.compute.allocation.cells import AllocationSubject, Block, Cells, cells_of, check_joint
-from wina_core.compute.allocation.divergence import BATCH_TOKENS, Journal, recording, replaying
+from wina_core.compute.allocation.divergence import Journal, batches_of, recording, replaying
 from wina_core.compute.allocation.optimizers import between
 from wina_core.compute.gating.linear import stored_bits
 from wina_core.compute.models.finite import check_numbers
@@ -215,6 +215,7 @@ class Measurement:
         self, subject: AllocationSubject, cells: Cells, variants: Variants, levels: Sequence[float], reporter: Reporter
     ) -> None:
         self._subject, self._cells, self._variants = subject, cells, variants
+        self._view = subject.loaded.view
         self._levels, self._reporter = levels, reporter
         self._parents = parents_of(subject.loaded.model)
 
@@ -223,7 +224,7 @@ class Measurement:
 
         Raises WinaError if logits are not numbers, Cancelled between two passes.
         """
-        batches = tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
+        batches = batches_of(tokens)
         shape = len(self._cells.blocks), len(self._variants), len(self._levels)
         done, sums = journal.state.get("measured") or (0, np.zeros((2, *shape)).tolist())
         total = np.array(sums)
@@ -250,29 +251,24 @@ class Measurement:
         """Return the divergence, in nats per token, with a width and a target for every block."""
         chosen, total = list(zip(self._cells.blocks, widths, strict=True)), 0.0
         plan, layers = self._cells.plan(targets, "search"), range(self._cells.layout.layers)
-        for rows in tokens.split(max(1, BATCH_TOKENS // tokens.shape[1])):
+        for rows in batches_of(tokens):
             self._reporter.check()
-            dense = scored_log_probabilities(self._subject.loaded.view, rows)
+            dense = scored_log_probabilities(self._view, rows)
             # Both: the model calls its own modules, and the gates attach to those of the view.
             with self._installed(chosen), self._with_variants(chosen).gated(plan, layers):
-                total += float(
-                    divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).sum(
-                        dtype=torch.float64
-                    )
-                )
-        return total / ScoredPositions.of(self._subject.loaded.view, tokens).count(tokens)
+                total += float(divergences(dense, scored_log_probabilities(self._view, rows)).sum(dtype=torch.float64))
+        return total / ScoredPositions.of(self._view, tokens).count(tokens)
 
     @torch.no_grad()
     def _batch(self, rows: Tensor, progress: Callable[[float], None]) -> np.ndarray:
         hidden: list[Any] = []
-        view = self._subject.loaded.view
-        with recording(view, hidden):
-            dense = scored_log_probabilities(self._subject.loaded.view, rows)
+        with recording(self._view, hidden):
+            dense = scored_log_probabilities(self._view, rows)
         check_numbers(dense)
         batch_means = np.zeros((2, len(self._cells.blocks), len(self._variants), len(self._levels)))
         for index, block in enumerate(self._cells.blocks):
             # All layers before the block compute what the dense model does.
-            with replaying(view, hidden[: block.layer]):
+            with replaying(self._view, hidden[: block.layer]):
                 for column, width in enumerate(self._variants):
                     chosen = block, width
                     with self._installed([chosen]):
@@ -289,9 +285,8 @@ class Measurement:
         values = [target if other == index else 0.0 for other in range(len(self._cells.blocks))]
         plan = self._cells.plan(values, "search")
         with self._with_variants([chosen]).gated(plan, [chosen[0].layer]) as gates:
-            divergence = float(
-                divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).mean(dtype=torch.float64)
-            )
+            logs = scored_log_probabilities(self._view, rows)
+            divergence = float(divergences(dense, logs).mean(dtype=torch.float64))
             read = gates.bits_of(self._linears(*chosen))
         if not np.isfinite(divergence):
             raise WinaError(
@@ -307,19 +302,20 @@ class Measurement:
 
     def _with_variants(self, chosen: Sequence[tuple[Block, float]]) -> AllocationSubject:
         """Return the subject with these blocks' quantized layers in its view."""
-        view = self._subject.loaded.view
-        layers = list(view.layers)
+        layers = list(self._view.layers)
         for block, width in chosen:
             projections = dict(layers[block.layer].projections)
             for name in self._names(block):
                 projections[name] = replace(projections[name], linear=self._variants[width][block.layer, name])
             layers[block.layer] = replace(layers[block.layer], projections=projections)
-        return replace(self._subject, loaded=replace(self._subject.loaded, view=replace(view, layers=tuple(layers))))
+        return replace(
+            self._subject, loaded=replace(self._subject.loaded, view=replace(self._view, layers=tuple(layers)))
+        )
 
     @contextmanager
     def _installed(self, chosen: Sequence[tuple[Block, float]]) -> Iterator[None]:
         """Put these blocks' quantized layers into the model within the block."""
-        layers = self._subject.loaded.view.layers
+        layers = self._view.layers
         swaps = {
             layers[block.layer].projections[name].linear: self._variants[width][block.layer, name]
             for block, width in chosen

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.compute.allocation.cells import MAX_TARGET, Cells, Values
+from wina_core.compute.allocation.cells import MAX_TARGET, Cells, PlanCandidate, Values
 
 Array = NDArray[np.float64]
 
@@ -188,11 +188,9 @@ MIN_RHO = 0.5
 
 
 @dataclass(frozen=True)
-class Individual:
-    """Targets of all blocks, R-Sparse's shares if searched, and the divergence once measured."""
+class Individual(PlanCandidate):
+    """A candidate with its divergence once measured."""
 
-    values: Values
-    rho: Values | None = None
     cost: float = float("inf")
 
 

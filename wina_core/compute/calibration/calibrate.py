@@ -1,6 +1,6 @@
 """Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -97,7 +97,7 @@ def calibrate(
             stages,
             "centres",
             collected=lambda: to_named("centre", centres),
-            restore=lambda tensors: _restore_centres(centres, tensors),
+            restore=lambda tensors: centres.update(from_named(tensors, "centre")),
         )
         for layer_sites in _passed(
             loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)
@@ -112,10 +112,6 @@ def calibrate(
     ):
         _measure(calibration, method, layer_sites, reporter)
     return calibration
-
-
-def _restore_centres(centres: dict[Cell, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    centres |= from_named(tensors, "centre")
 
 
 def _centre(site: CalibrationSite, find: Callable[[Tensor], Tensor]) -> Tensor:

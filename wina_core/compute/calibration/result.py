@@ -32,6 +32,8 @@ Thresholds = tuple[tuple[float, ...], ...]
 """Thresholds of scores, [layer][projection] like a plan; a negative one keeps everything."""
 
 _FORMAT = "wina calibration 2"
+_VECTORS = {"centre": "centres", "means": "means", "tuned": "tuned", "experts": "experts", "tokens": "expert_tokens"}
+"""Fields of a calibration that some cells lack, by the kind that names them in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +98,7 @@ class Calibration:
             self.quantiles[list(layers)],
             self.errors[list(layers)],
             self.energies[list(layers)],
-            centres=of_chosen(self.centres),
-            means=of_chosen(self.means),
-            tuned=of_chosen(self.tuned),
-            experts=of_chosen(self.experts),
-            expert_tokens=of_chosen(self.expert_tokens),
+            **{name: of_chosen(getattr(self, name)) for name in _VECTORS.values()},
         )
 
     def thresholds(self, fractions: Rows) -> Thresholds:
@@ -167,14 +165,7 @@ class Calibration:
 
     @property
     def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
-        """Return the measurements that some cells lack, by the kind that names them in a file."""
-        return (
-            ("centre", self.centres),
-            ("means", self.means),
-            ("tuned", self.tuned),
-            ("experts", self.experts),
-            ("tokens", self.expert_tokens),
-        )
+        return tuple((kind, getattr(self, name)) for kind, name in _VECTORS.items())
 
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
@@ -191,16 +182,13 @@ class Calibration:
                 if metadata.get("format") == _FORMAT:
                     layout = PlanLayout.model_validate(json.loads(metadata["layout"]))
                     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-                    curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
                     calibration = cls(
                         layout,
                         int(metadata["tokens"]),
-                        *curves,
-                        centres=from_named(tensors, "centre"),
-                        means=from_named(tensors, "means"),
-                        tuned=from_named(tensors, "tuned"),
-                        experts=from_named(tensors, "experts"),
-                        expert_tokens=from_named(tensors, "tokens"),
+                        tensors["quantiles"],
+                        tensors["errors"],
+                        tensors["energies"],
+                        **{name: from_named(tensors, kind) for kind, name in _VECTORS.items()},
                     )
                     calibration._check()
                     return calibration

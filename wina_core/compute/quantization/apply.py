@@ -38,12 +38,11 @@ from wina_core.compute.quantization.inputs import (
 )
 from wina_core.compute.quantization.rounding import (
     LARGEST_ZERO,
-    Codes,
-    as_codes,
     error_compensated,
     half_quadratic,
     is_symmetric,
     levels,
+    packed,
     reverse_cholesky,
     round_to_nearest,
 )
@@ -130,10 +129,10 @@ def apply_spec(
                     replace_linear(linear, _layer(linear, quantized.weights[key]), parents)
     if spec.head_bits < 16:
         head = loaded.view.head
-        codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
+        weight_t = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
         # The embedding still reads a tied weight; saved as tied, the head would get the numbers of the embedding again.
         tied = head.weight is view.embedding.weight
-        replace_linear(head, _layer(head, _packed(codes)), parents, keep=tied)
+        replace_linear(head, _layer(head, weight_t), parents, keep=tied)
         loaded.model.config.tie_word_embeddings = False
     return quantized
 
@@ -206,8 +205,7 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
         else:
             quantized_runs = _rounded(weight_t, runs, spec, importance)
         stored = [
-            _packed(run) if isinstance(run, Codes) else run.to(_half_dtype(linear.weight.dtype))
-            for run in quantized_runs
+            run.to(_half_dtype(linear.weight.dtype)) if isinstance(run, Tensor) else run for run in quantized_runs
         ]
         # Without an order there is one run.
         by_linear[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
@@ -216,15 +214,15 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
 
 def _rounded(
     weight_t: Tensor, runs: Sequence[BitsRun], spec: QuantizationSpec, importance: Tensor | None
-) -> list[Codes | Tensor]:
-    quantizers: dict[str, Callable[[Tensor, int, slice], Codes]] = {
+) -> list[QuantizedWeight | Tensor]:
+    quantizers: dict[str, Callable[[Tensor, int, slice], QuantizedWeight]] = {
         "rtn": lambda rows, bits, inputs: round_to_nearest(
             rows, bits, spec.group, None if importance is None else importance[inputs]
         ),
         "hqq": lambda rows, bits, _: half_quadratic(rows, bits, spec.group),
     }
     quantize = quantizers.get(spec.quantizer, lambda rows, bits, _: by_package(spec.quantizer, rows, bits, spec.group))
-    quantized_runs: list[Codes | Tensor] = []
+    quantized_runs: list[QuantizedWeight | Tensor] = []
     for run, (start, stop) in zip(runs, pairwise(np.cumsum([0, *(run.inputs for run in runs)])), strict=True):
         rows, inputs = weight_t[start:stop], slice(start, stop)
         quantized_runs.append(rows if run.bits == 16 else quantize(rows, run.bits, inputs))
@@ -233,10 +231,6 @@ def _rounded(
 
 def _half_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.itemsize == 2 else torch.float16
-
-
-def _packed(codes: Codes) -> QuantizedWeight:
-    return QuantizedWeight.of(codes.codes, codes.scale, codes.zero, codes.group, codes.bits)
 
 
 def _layer(linear: nn.Linear, weight_t: Stored) -> QuantizedLinear:
@@ -249,7 +243,7 @@ def _layer(linear: nn.Linear, weight_t: Stored) -> QuantizedLinear:
 # ---- the quantizers of installed packages ----------------------------------------------------------------------------
 
 
-def by_package(name: str, weight_t: Tensor, bits: int, group: int) -> Codes:
+def by_package(name: str, weight_t: Tensor, bits: int, group: int) -> QuantizedWeight:
     """Quantize W^T [n, m], float32, by a package's quantizer; raise WinaError for a result that does not fit."""
     quantizer = QUANTIZER_PLUGINS.get(name)
     if quantizer is None:
@@ -257,7 +251,7 @@ def by_package(name: str, weight_t: Tensor, bits: int, group: int) -> Codes:
     with QUANTIZER_PLUGINS.blamed(name):
         codes, scale, zero = quantizer(weight_t, bits, group)
         _check(codes, scale, zero, weight_t, bits, group)
-    return as_codes(codes, scale, zero, group, bits)
+    return packed(codes, scale, zero, group, bits)
 
 
 def _check(codes: Tensor, scale: Tensor, zero: Tensor | None, weight_t: Tensor, bits: int, group: int) -> None:

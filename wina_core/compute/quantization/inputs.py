@@ -1,6 +1,6 @@
 """Statistics of the gated matrices' inputs and outputs on a text, for energies and error compensation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -76,20 +76,7 @@ def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Itera
     The mean is over the scored tokens. Experts' inputs are 0 for the tokens that do not read them. Only one layer's
     moments are held; a layer may change once they were yielded. Raises WinaError if inputs are not numbers.
     """
-    held: dict[nn.Linear, Tensor] = {}
-    scored = ScoredPositions.of(view, tokens)
-
-    def hooks(layer: LayerView) -> Iterable[Any]:
-        held.clear()
-        for site in sites_of(layer):
-            linear = site.first_linear
-            held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
-            yield linear.register_forward_pre_hook(partial(_add_moment, held[linear], scored, site.module))
-
-    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
-        moments = {linear: sums / scored.count(tokens) for linear, sums in held.items()}
-        for sums in moments.values():
-            check_numbers(sums, f"activations in layer {layer.index}")
+    for _, moments in _means(view, tokens, reporter, 2, lambda moment, x: moment.addmm_(x.T, x)):
         yield moments
 
 
@@ -99,34 +86,45 @@ def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn
     Raises WinaError for inputs that are no numbers.
     """
     by_linear: dict[nn.Linear, Tensor] = {}
-    scored = ScoredPositions.of(view, tokens)
-
-    def hooks(layer: LayerView) -> Iterable[Any]:
-        for site in sites_of(layer):
-            linear = site.first_linear
-            by_linear[linear] = torch.zeros(site.inputs, device=linear.weight.device)
-            yield linear.register_forward_pre_hook(partial(_add_input_squares, by_linear[linear], scored, site.module))
-
     reporter.stage("energies of inputs")
-    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
+    for layer, squares in _means(view, tokens, reporter, 1, lambda total, x: total.add_(x.square().sum(0))):
+        by_linear |= squares
         reporter.progress(layer.index + 1, len(view.layers), "layers")
-    for squares in by_linear.values():
-        squares /= scored.count(tokens)
-        check_numbers(squares, "activations")
     return by_linear
 
 
-def _add_input_squares(
-    total: Tensor, scored: ScoredPositions, reader: nn.Module | None, _: nn.Module, args: tuple[Tensor]
-) -> None:
-    total += scored.rows(args[0], reader).float().square().sum(0)
+def _means(
+    view: ModelView, tokens: Tensor, reporter: Reporter, dimensions: int, add: Callable[[Tensor, Tensor], object]
+) -> Iterator[tuple[LayerView, dict[nn.Linear, Tensor]]]:
+    """Yield each layer with means over the scored tokens by the first linear layer of each of its sites, float32 [n] or
+    [n, n]; `add` adds inputs x [tokens, n] to a sum."""
+    sums: dict[nn.Linear, Tensor] = {}
+    scored = ScoredPositions.of(view, tokens)
+    count = scored.count(tokens)
+
+    def hooks(layer: LayerView) -> Iterator[Any]:
+        sums.clear()
+        for site in sites_of(layer):
+            linear = site.first_linear
+            sums[linear] = torch.zeros((site.inputs,) * dimensions, device=linear.weight.device)
+            yield linear.register_forward_pre_hook(partial(_add, add, sums[linear], scored, site.module))
+
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
+        means = {linear: total / count for linear, total in sums.items()}
+        for mean in means.values():
+            check_numbers(mean, f"activations in layer {layer.index}")
+        yield layer, means
 
 
-def _add_moment(
-    moment: Tensor, scored: ScoredPositions, reader: nn.Module | None, _: nn.Module, args: tuple[Tensor]
+def _add(
+    add: Callable[[Tensor, Tensor], object],
+    total: Tensor,
+    scored: ScoredPositions,
+    reader: nn.Module | None,
+    _: nn.Module,
+    args: tuple[Tensor],
 ) -> None:
-    x = scored.rows(args[0], reader).float()
-    moment.addmm_(x.T, x)
+    add(total, scored.rows(args[0], reader).float())
 
 
 def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn.Linear, Tensor]:

@@ -14,11 +14,11 @@ follow. Ranges are chosen with these weights when the first row of their group i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from wina_kernels.weights import QuantizedWeight
 
 _EXPONENT = 0.7
 _STRENGTH, _GROWTH = 10.0, 1.01
@@ -26,16 +26,16 @@ _STEPS = 20
 """The half-quadratic solver's p, beta, kappa and number of steps, as its authors chose them."""
 
 
-def round_to_nearest(weight_t: Tensor, bits: int, group: int, importance: Tensor | None = None) -> Codes:
+def round_to_nearest(weight_t: Tensor, bits: int, group: int, importance: Tensor | None = None) -> QuantizedWeight:
     """Quantize W^T [n, m], float32, with ranges of the least squared error, weighted by `importance` [n] if given."""
     n = len(weight_t)
     weights = grouped(weight_t, group)
     importance = torch.ones(n, device=weight_t.device) if importance is None else importance
     scale, zero = best_ranges(weights, grouped_weights(importance, group), bits)
-    return as_codes(encode(weights, scale, zero, bits).flatten(0, 1)[:n], scale, zero, group, bits)
+    return packed(encode(weights, scale, zero, bits).flatten(0, 1)[:n], scale, zero, group, bits)
 
 
-def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
+def half_quadratic(weight_t: Tensor, bits: int, group: int) -> QuantizedWeight:
     """Quantize W^T [n, m], float32, with zeros that minimize the sum of |error|^0.7 (HQQ).
 
     Badri and Shaji, "Half-Quadratic Quantization of Large Machine Learning Models", 2023: with e the error, shrunk
@@ -64,13 +64,13 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
         zero = (codes - (weights - errors) / scale[:, None]).mean(1)
         strength *= _GROWTH
     zero = best.clamp(-LARGEST_ZERO, LARGEST_ZERO).to(SCALES).float()
-    return as_codes(encode(weights, scale, zero, bits).flatten(0, 1)[: len(weight_t)], scale, zero, group, bits)
+    return packed(encode(weights, scale, zero, bits).flatten(0, 1)[: len(weight_t)], scale, zero, group, bits)
 
 
-def as_codes(codes: Tensor, scale: Tensor, zero: Tensor | None, group: int, bits: int) -> Codes:
-    """Return codes [n, m] and ranges [groups, m] in the dtypes in which they are kept."""
-    stored_codes = codes.to(torch.int8 if zero is None else torch.uint8)
-    return Codes(stored_codes, scale.to(SCALES), None if zero is None else zero.to(SCALES), group, bits)
+def packed(codes: Tensor, scale: Tensor, zero: Tensor | None, group: int, bits: int) -> QuantizedWeight:
+    """Return the weight of codes [n, m] and ranges [groups, m], in the dtypes in which they are kept."""
+    whole = codes.to(torch.int8 if zero is None else torch.uint8)
+    return QuantizedWeight.of(whole, scale.to(SCALES), None if zero is None else zero.to(SCALES), group, bits)
 
 
 DAMPING = 0.01
@@ -92,7 +92,7 @@ def reverse_cholesky(moments: Tensor, damping: float = DAMPING) -> Tensor:
 
 def error_compensated(
     weight_t: Tensor, factor: Tensor, runs: Sequence[tuple[int, int]], group: int
-) -> list[Codes | Tensor]:
+) -> list[QuantizedWeight | Tensor]:
     """Quantize W^T [n, m], float32, in `runs` of (inputs, bits); `factor` is R of the moments of its inputs.
 
     A run of 16 bits gives its rows, which have taken up the errors of the rows before.
@@ -100,7 +100,7 @@ def error_compensated(
     inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=True).float()
     importance = factor.diagonal().square().float()
     rows, start = weight_t.clone(), 0
-    quantized_runs: list[Codes | Tensor] = []
+    quantized_runs: list[QuantizedWeight | Tensor] = []
     for inputs, bits in runs:
         stop = start + inputs
         if bits == 16:
@@ -112,7 +112,7 @@ def error_compensated(
             ]
             codes, scales, zeros = zip(*groups, strict=True)
             zero = None if zeros[0] is None else torch.stack(zeros)
-            quantized_runs.append(as_codes(torch.cat(codes), torch.stack(scales), zero, group, bits))
+            quantized_runs.append(packed(torch.cat(codes), torch.stack(scales), zero, group, bits))
         start = stop
     return quantized_runs
 
@@ -233,27 +233,6 @@ def levels(bits: int) -> tuple[int, int]:
 
 def is_symmetric(bits: int) -> bool:
     return bits == 8  # with 8 bits, a zero point saves less than it takes
-
-
-@dataclass(frozen=True)
-class Codes:
-    """W^T [n, m] as codes: W^T[i, j] = (codes[i, j] - zero[g, j]) * scale[g, j] with g = i // group."""
-
-    codes: Tensor
-    """[n, m], int8 for 8 bits, else uint8."""
-    scale: Tensor
-    """[ceil(n / group), m], float16."""
-    zero: Tensor | None
-    """Like `scale`; None for 0."""
-    group: int
-    bits: int
-
-    def dequantize(self) -> Tensor:
-        """Return W^T, float32 [n, m]."""
-        values = grouped(self.codes.float(), self.group)
-        if self.zero is not None:
-            values = values - self.zero.float()[:, None]
-        return (values * self.scale.float()[:, None]).flatten(0, 1)[: len(self.codes)]
 
 
 def grouped(rows: Tensor, group: int) -> Tensor:

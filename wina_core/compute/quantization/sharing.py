@@ -51,13 +51,6 @@ def run_bits(run: BitsRun, group: int) -> int:
     return run.inputs * run.bits + group_scale_bits(run.bits) * -(-run.inputs // group)
 
 
-def total_error(errors: Floats, runs: Sequence[BitsRun]) -> float:
-    """Return the summed error of inputs [inputs, len(RUN_BITS)] in these runs."""
-    edges = np.cumsum([0, *(run.inputs for run in runs)])
-    spans = zip(pairwise(edges), runs, strict=True)
-    return float(sum(errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in spans))
-
-
 class RunChoice:
     """The choice of at most MOST_RUNS runs of falling bits for one matrix of `outputs` outputs.
 
@@ -76,7 +69,10 @@ class RunChoice:
         self._backward = np.tril(np.ones_like(lengths, dtype=bool))
 
     def error(self, runs: Sequence[BitsRun]) -> float:
-        return total_error(self._errors, runs)
+        """Return the summed error of all inputs in these runs."""
+        edges = np.cumsum([0, *(run.inputs for run in runs)])
+        spans = zip(pairwise(edges), runs, strict=True)
+        return float(sum(self._errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in spans))
 
     def held(self, runs: Sequence[BitsRun]) -> int:
         """Return the bits that the matrix holds in these runs, without the order."""
@@ -302,7 +298,7 @@ def plane_site(linears: Iterable[nn.Linear], squares: Tensor, sensitivities: dic
 def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
     """Return the planes of each site's inputs, int64 [n], that save most and hold at most `bits` a weight in all.
 
-    Scales and numbers of planes are left out. Every input has at least one plane. Raises WinaError below that.
+    Scales and numbers of planes are left out. Every input has at least one plane, for which `bits` suffice.
     """
     costs = torch.cat([torch.full((site.gains.numel(),), float(site.outputs * PLANE_BITS)) for site in sites])
     gains = torch.cat([site.gains.flatten() for site in sites])
@@ -312,10 +308,6 @@ def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
     held = costs[order].double().cumsum(0)
     # Rounding of the budget must not exclude its last whole plane, hence 1e-6 below.
     budget = bits * sum(site.outputs * len(site.gains) for site in sites)
-    if float(costs[first].double().sum()) > budget + 1e-6:
-        raise WinaError(
-            f"{bits:.3g} bits a weight are fewer than one plane of every input; allow {PLANE_BITS + 1} or more."
-        )
     is_chosen = torch.zeros(len(costs), dtype=torch.bool)
     is_chosen[order] = held <= budget + 1e-6
     by_site = is_chosen.split([site.gains.numel() for site in sites])

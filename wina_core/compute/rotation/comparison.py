@@ -26,10 +26,10 @@ from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases, has_bfloat16_products
 from wina_core.compute.rotation.refine import (
-    InputGate,
-    PlainGate,
     StreamGate,
     carried_bias,
+    gate_input,
+    gate_plainly,
     plain_inputs,
     stream_readers,
     turned_norms,
@@ -189,13 +189,10 @@ class _BasisLane:
             o = layer.projections["o"]
             weight = o.weight.double()
             norms = turned_norms(weight.T @ weight, bases.heads)
-            gate_heads = InputGate(bases.heads.float(), norms.float(), self._sparsity)
-            yield o.linear.register_forward_pre_hook(gate_heads)
+            yield gate_input(o.linear, bases.heads.float(), norms.float(), self._sparsity)
             turned.add("o")
         for linears, norms in plain_inputs(layer, turned):
-            plain = PlainGate(norms, self._sparsity)
-            for linear in linears:
-                yield linear.register_forward_pre_hook(plain)
+            yield from gate_plainly(linears, norms, self._sparsity)
 
 
 _BLOCK = 1024

@@ -146,24 +146,18 @@ def descend(
 def _begin(
     bases: Sequence[Tensor], rate: float, steps: int, generator: torch.Generator, stage: Stage | None
 ) -> tuple[list[Tensor], torch.optim.Optimizer, Any, int]:
-    """Return the parameters, their optimizer with its schedule, and the first step, continued from a `stage`."""
+    """Return the parameters, their optimizer with its schedule, and the first step, continued from a `stage`.
+
+    Raises KeyError, TypeError, ValueError or RuntimeError for a stage that does not fit.
+    """
     free = [torch.zeros_like(base, requires_grad=True) for base in bases]
     optimizer = torch.optim.Adam(free, lr=rate, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    first = 0 if stage is None else _restore(stage, free, optimizer, schedule, generator)
-    return free, optimizer, schedule, first
-
-
-def _restore(
-    stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any, generator: torch.Generator
-) -> int:
-    """Restore a state, and return its step.
-
-    Raises KeyError, TypeError, ValueError or RuntimeError for a state that does not fit.
-    """
+    if stage is None:
+        return free, optimizer, schedule, 0
     restore_adam(stage, free, optimizer, schedule)
     generator.set_state(stage.tensors["generator"])
-    return int(stage.note["step"])
+    return free, optimizer, schedule, int(stage.note["step"])
 
 
 def _skew(free: Tensor) -> Tensor:

@@ -17,10 +17,10 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, Search, descend
 from wina_core.compute.rotation.refine import (
     SPARSITIES,
-    InputGate,
-    PlainGate,
     StreamGate,
     carried_bias,
+    gate_input,
+    gate_plainly,
     plain_inputs,
     stream_readers,
     turned_norms,
@@ -162,11 +162,10 @@ class GatedDivergence:
                 hooks += gate.hooks([linear for block in layer.parts for linear in stream_readers(block, names)])
         if gated := self._inputs.get((layer.index, "heads")):
             basis = bases[gated.basis]
-            gate_heads = InputGate(basis, turned_norms(gated.site.gram, basis), sparsity)
-            hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate_heads))
+            norms = turned_norms(gated.site.gram, basis)
+            hooks.append(gate_input(layer.projections["o"].linear, basis, norms, sparsity))
         for linears, norms in self._plain[layer.index]:
-            plain = PlainGate(norms, sparsity)
-            hooks += [linear.register_forward_pre_hook(plain) for linear in linears]
+            hooks += gate_plainly(linears, norms, sparsity)
         return hooks
 
 

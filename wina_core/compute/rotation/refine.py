@@ -6,7 +6,7 @@ g n + b, with the norm's gain and bias, of which the gates subtract g B ((1 - m)
 [kv_heads, hd, hd]: block-diagonal, each key-value head's block for every query head it serves.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -295,26 +295,25 @@ class StreamGate:
         return (dropped - mean) * self._gain, mean
 
 
-class InputGate:
-    """Gate on a linear layer's input in a basis B ([n, n] or heads), by the norms [n] of the columns of W B."""
+def gate_input(linear: nn.Module, basis: Tensor, norms: Tensor, sparsity: float) -> Any:
+    """Gate a linear layer's input in a basis B ([n, n] or heads), by the norms [n] of the columns of W B; return the
+    hook."""
 
-    def __init__(self, basis: Tensor, norms: Tensor, sparsity: float) -> None:
-        self._basis, self._norms, self._sparsity = basis, norms, sparsity
-
-    def __call__(self, _: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
+    def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
         x = args[0]
-        return (x - dropped_by_norms(x.float(), self._basis, self._norms, self._sparsity).to(x.dtype),)
+        return (x - dropped_by_norms(x.float(), basis, norms, sparsity).to(x.dtype),)
+
+    return linear.register_forward_pre_hook(gate)
 
 
-class PlainGate:
-    """Gate on an input in its own coordinates, by the norms of the weights' columns."""
+def gate_plainly(linears: Iterable[nn.Module], norms: Tensor, sparsity: float) -> list[Any]:
+    """Gate an input in its own coordinates, by the norms of the weights' columns; return the hooks."""
 
-    def __init__(self, norms: Tensor, sparsity: float) -> None:
-        self._norms, self._sparsity = norms, sparsity
-
-    def __call__(self, _: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
+    def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
         x = args[0]
-        return (x * top_k_mask(scores(x, self._norms), kept_inputs(x.shape[-1], self._sparsity)),)
+        return (x * top_k_mask(scores(x, norms), kept_inputs(x.shape[-1], sparsity)),)
+
+    return [linear.register_forward_pre_hook(gate) for linear in linears]
 
 
 def plain_inputs(layer: LayerView, turned: Collection[str]) -> Iterator[tuple[set[nn.Linear], Tensor]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.pages.latency.form import ChoiceError, DecodeForm, ProductForm, parse_batches, parse_shapes
 from wina_app.pages.latency.plan import plan_job
-from wina_app.shared.latency.chart import decode_chart, instability, product_chart
+from wina_app.shared.latency.chart import instability, product_chart
 from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, make_entries
 
@@ -295,14 +295,12 @@ def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model
         "\N{WARNING SIGN} unstable: runs disagree by 55 %",
         "\N{WARNING SIGN} unstable: dense runs disagree by 105 %",
     ]
-    chart = decode_chart([entry.row for entry in entries], "speedup")
 
 
 def test_decoding_is_drawn_in_tokens_per_second(store):
     for record in (decoded(0.5), decoded(0.25), decoded(0.5, "teal")):
         store.record_decoding(record)
     entries = make_entries(store.decode_rows(), {}, DecodeEntry).values()
-    chart = decode_chart([entry.row for entry in entries], "speedup")
     assert [(line.name, line.x) for line in chart.lines] == [("teal", (50.0,)), ("wina", (25.0, 50.0))]
     assert (chart.lines[1].left, chart.lines[1].right) == ((1.5, 1.5), (30.0, 30.0))
     assert chart.lines[1].spans == ((28.0, 31.0), (28.0, 31.0))

@@ -1,12 +1,17 @@
 """Joint allocation on a tiny model: budgets are kept, more budget never harms, and the result is a model's bits."""
 
+from itertools import product
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.allocation.cells import AllocationSubject, Cells, cells_of
 from wina_core.compute.allocation.divergence import Journal
-from wina_core.compute.allocation.joint import Measurement, allocate_jointly
+from wina_core.compute.allocation.joint import GAP, Measurement, Options, allocate_jointly, choose
 from wina_core.compute.gating import attach
 from wina_core.compute.models.logits import mean_divergence
 from wina_core.compute.models.quantize import quantize
@@ -127,17 +132,34 @@ def test_what_cannot_be_allocated_is_said_in_one_sentence(variants, tmp_path, me
         allocate(variants, tmp_path, method, **budgets)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({}, "a joint allocation needs a budget"),
-        ({"bits_held": 4.5}, "weights in planes need a budget of bits read"),
-        (
-            {"bits_read": 4.5, "widths": (5.0,), "quantization": RTN},
-            "has 2, 3, 4, 6, 8 or 16 bits, not 5",
-        ),
-    ],
-)
-def test_a_spec_without_a_budget_or_with_bits_that_the_quantizer_lacks_is_refused(fields, reason):
-    with pytest.raises(ValueError, match=reason):
-        JointSpec(**fields)
+@st.composite
+def problems(draw) -> tuple[list[Options], dict[str, float]]:
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    blocks = [
+        Options(rng.random(count) * 1e-3, {"read": 16 * rng.random(count), "held": 16 * rng.random(count)})
+        for count in draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    ]
+    names = draw(st.sampled_from([("read",), ("held",), ("read", "held")]))
+    return blocks, {name: float(sum(block.spent[name].mean() for block in blocks)) for name in names}
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_it_is_the_least_of_all_choices_within_the_budgets(problem):
+    blocks, budgets = problem
+    costs = []
+    for chosen in product(*(range(len(block.costs)) for block in blocks)):
+        pairs = list(zip(blocks, chosen, strict=True))
+        spent = {name: sum(block.spent[name][option] for block, option in pairs) for name in budgets}
+        if all(spent[name] <= budget + 1e-7 for name, budget in budgets.items()):
+            costs.append(sum(block.costs[option] for block, option in pairs))
+    if not costs:
+        with pytest.raises(WinaError, match="No choice of bits and sparsities meets both budgets"):
+            choose(blocks, budgets)
+        return
+    choice = choose(blocks, budgets)
+    assert choice.cost == pytest.approx(min(costs), rel=2 * GAP, abs=1e-9)
+    assert choice.bound <= min(costs) + 1e-9
+    for name, budget in budgets.items():
+        spent = sum(block.spent[name][option] for block, option in zip(blocks, choice.options, strict=True))
+        assert spent <= budget + 1e-5

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer
-from wina_core.compute.allocation.cells import AllocationSubject, Cells, cells_of
-from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, PlanCandidate, cells_of
+from wina_core.compute.allocation.divergence import Divergence, Journal
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.evaluation.original import ReferenceFile, make_reference, measure_original

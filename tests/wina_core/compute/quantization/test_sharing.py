@@ -17,7 +17,6 @@ from wina_core.compute.quantization.sharing import (
     run_bits,
     run_edges,
     share_bits,
-    total_error,
 )
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS
@@ -50,7 +49,7 @@ def tables(draw) -> np.ndarray:
 def test_runs_are_the_best_of_all_within_a_budget_and_at_a_price(errors, mean, price):
     outputs = 3
     choice = RunChoice(errors, outputs, GROUP)
-    all_runs = [(runs, total_error(errors, runs), choice.held(runs)) for runs in every_choice(len(errors))]
+    all_runs = [(runs, choice.error(runs), choice.held(runs)) for runs in every_choice(len(errors))]
     budget = mean * errors.shape[0] * outputs
     fitting = [error for _, error, held in all_runs if held <= budget]
     best_runs = choice.within(budget)

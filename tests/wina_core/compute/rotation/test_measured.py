@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.wina_core.compute.gated import gated_divergence
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
-from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
@@ -23,6 +23,7 @@ from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.plans import UniformSparsity
 
 SHARED = MethodSpec(name="wina", masks="shared")
+PLANS = [UniformSparsity(sparsity=sparsity) for sparsity in SPARSITIES]
 SEEN, UNSEEN = (tiny_tokens(rows=64, length=16, seed=seed) % 8 for seed in (7, 8))
 """Of few words, so that little tells one text from another."""
 
@@ -46,15 +47,6 @@ def _of_all_heads(heads: Tensor, size: int) -> Tensor:
 def _basis(bases: list[LayerBases], site: RotationSite) -> Tensor:
     basis = getattr(bases[site.layer], site.reader)
     return _of_all_heads(basis, len(site.gram)) if site.reader == "heads" else basis
-
-
-def _divergence(rotated: LoadedModel, tokens: Tensor, sparsity: float) -> float:
-    """Mean KL of the model under shared WINA gates from the same without, in nats per token."""
-    with torch.no_grad():
-        dense = rotated.model(tokens).logits.log_softmax(-1)
-        with attach(rotated, SHARED, UniformSparsity(sparsity=sparsity)):
-            gated = rotated.model(tokens).logits.log_softmax(-1)
-    return float((dense.exp() * (dense - gated)).sum(-1).mean())
 
 
 @pytest.mark.parametrize("mode", ["global", "per_layer", "per_site"])
@@ -101,7 +93,7 @@ def test_each_objective_lowers_the_divergence_of_the_gated_model_further() -> No
     def divergence(objective: str) -> float:
         rotated = _model()
         apply_bases(rotated.view, _bases(rotated, objective=objective, steps=60), NullReporter())
-        return math.prod(_divergence(rotated, UNSEEN, sparsity) for sparsity in SPARSITIES) ** (1 / len(SPARSITIES))
+        return math.prod(gated_divergence(rotated, UNSEEN, SHARED, plan) for plan in PLANS) ** (1 / len(PLANS))
 
     eigen, error, kl = (divergence(objective) for objective in ("eigen", "error", "kl"))
     assert error < 0.7 * eigen
@@ -151,7 +143,7 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
     apply_bases(rotated.view, preserve_mean_of_layers(applied) if rotated.view.centred else applied, NullReporter())
     *_, kl = reporter.calls[0]
     assert kl.startswith("KL ")
-    assert float(kl.removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)
+    assert float(kl.removeprefix("KL ")) == pytest.approx(gated_divergence(rotated, row, SHARED, PLANS[0]), rel=6e-3)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _resident(name: str) -> float:
 @pytest.mark.parametrize(
     ("rotation", "spare"),
     [
-        ({"objective": "error", "weighting": "sensitivity"}, 15e6),
+        pytest.param({"objective": "error", "weighting": "sensitivity"}, 15e6, marks=pytest.mark.nightly),
         ({"objective": "kl"}, None),
         pytest.param({"mode": "per_layer", "objective": "kl"}, 15e6, marks=pytest.mark.nightly),
     ],

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tests.wina_core.compute.gated import broken_model
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, KINDS, tiny_loaded, tiny_tokens
 from wina_core.compute.models.loading import LoadedModel
@@ -17,7 +18,9 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, shortcut_parameters
 from wina_core.compute.rotation.bases import choose_bases
+from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.matrices import save_matrices
+from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, RotationSpec, TextSpec
@@ -182,7 +185,7 @@ def test_shortcuts_are_where_bases_change_and_counted(text: TextSpec, mode: str,
     assert report.shortcut_parameters == shortcut_parameters(loaded.model) == count * 32 * 32
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_generation_with_a_cache_gives_the_dense_tokens(text: TextSpec, family: str) -> None:
     options = {"max_new_tokens": 12, "do_sample": False, "use_cache": True, "output_hidden_states": True}
     options["return_dict_in_generate"] = True
@@ -292,3 +295,31 @@ def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
     assert {call[1:3] for call in reporter.calls} == {(3, "layers")}
     with pytest.raises(Cancelled):
         rotate(tiny_loaded(), _spec(text, "per_site"), RecordingReporter(reporter.checks - 1))
+
+
+# ---- models that compute NaN or infinities ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rotation", [RotationSpec(mode="none"), RotationSpec(objective="kl", steps=1)])
+def test_a_model_that_computes_no_numbers_is_not_rotated(rotation, text):
+    loaded = broken_model(float("nan"))
+    before = loaded.view.head.weight.clone()
+    with pytest.raises(WinaError, match=r"The model's logits are not numbers; check its weights"):
+        rotate(loaded, rotation.model_copy(update={"text": text}), NullReporter())
+    assert loaded.view.head.weight.equal(before)
+    assert loaded.rotation is None
+
+
+def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
+    """The probe that a rotation is measured on is another text, which may go well."""
+    loaded = broken_model(float("nan"), layer=0)
+    tokens = read_tokens(text, loaded.tokenizer)
+    with pytest.raises(WinaError, match="activations in layer 1 are not numbers"):
+        list(choose_bases(loaded.view, RotationSpec(), tokens, NullReporter()))
+    with pytest.raises(WinaError, match="logits are not numbers"):
+        measure_sites(loaded.view, True, True, tokens, NullReporter())
+    inputs = [
+        GatedSite(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())
+    ]
+    with pytest.raises(WinaError, match="gated model's logits are not numbers"):
+        refine_on_divergence(loaded.view, [torch.eye(32)], inputs, tokens, 1, NullReporter())
