@@ -301,6 +301,7 @@ def test_decoding_is_drawn_in_tokens_per_second(store):
     for record in (decoded(0.5), decoded(0.25), decoded(0.5, "teal")):
         store.record_decoding(record)
     entries = make_entries(store.decode_rows(), {}, DecodeEntry).values()
+    chart = decode_chart([entry.row for entry in entries], "speedup")
     assert [(line.name, line.x) for line in chart.lines] == [("teal", (50.0,)), ("wina", (25.0, 50.0))]
     assert (chart.lines[1].left, chart.lines[1].right) == ((1.5, 1.5), (30.0, 30.0))
     assert chart.lines[1].spans == ((28.0, 31.0), (28.0, 31.0))
