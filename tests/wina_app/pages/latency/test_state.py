@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.pages.latency.form import ChoiceError, DecodeForm, ProductForm, parse_batches, parse_shapes
 from wina_app.pages.latency.plan import plan_job
-from wina_app.shared.latency.chart import instability, product_chart
+from wina_app.shared.latency.chart import decode_chart, instability, product_chart
 from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, make_entries
 
