@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
+from wina_core.engine.client.job_queue import OpenMachine, no_machines
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import (
     Done,
@@ -123,7 +124,14 @@ class FakeClient:
 class Pool:
     """A pool over fake engines."""
 
-    def __init__(self, engines: int, eager: bool, light: bool = False, client: type[FakeClient] = FakeClient) -> None:
+    def __init__(
+        self,
+        engines: int = 1,
+        eager: bool = False,
+        light: bool = False,
+        client: type[FakeClient] = FakeClient,
+        machines: OpenMachine = no_machines,
+    ) -> None:
         self.room = True
         """Whether memory allows the light engine, the last of the clients."""
         self.loading: list[ModelSource | None] = []
@@ -141,6 +149,7 @@ class Pool:
             make,  # type: ignore[arg-type]  # all that it needs of one
             light={} if light else None,
             room=self._has_room,
+            machines=machines,
         )
 
     def _has_room(self, job: Job | None, loading: Iterable[ModelSource | None]) -> bool:

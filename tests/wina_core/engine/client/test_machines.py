@@ -1,14 +1,13 @@
 """Jobs on the engines of other machines, which share one queue with this computer's."""
 
-import threading
+import queue
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import pytest
 
-from tests.wina_core.engine.engine_events import DEMO, PATIENCE, Events, evaluate, run
-from tests.wina_core.engine.fake_pool import FakeClient
-from wina_core.engine.client.pool import EnginePool
+from tests.wina_core.engine.engine_events import DEMO, PATIENCE, evaluate, run
+from tests.wina_core.engine.fake_pool import FakeClient, Pool
+from wina_core.engine.client.job_queue import MakeClient
 from wina_core.errors import WinaError
 from wina_core.jobs import Assigned, Done, Event, Failed, InspectJob, Log, Ready, Submit
 from wina_core.records import Environment
@@ -20,33 +19,31 @@ RUNS = tuple(run(sparsity / 10) for sparsity in range(1, 7))
 HERE, THERE = (Environment(device="cuda", hardware=name, versions={}) for name in ("A100", "H100"))
 
 
-class Machines:
+class Machines(Pool):
     """A pool of one engine here, with fake machines."""
 
     def __init__(self) -> None:
-        self.events = Events()
-        self.clients: dict[str, FakeClient] = {}
-        self._made = threading.Condition()
-        make = lambda to, _: self._client("local", to)  # noqa: E731
-        self.pool = EnginePool(self.events, [{}], make, machines=self._open)  # type: ignore[arg-type]
+        self.away: queue.SimpleQueue[FakeClient] = queue.SimpleQueue()
+        super().__init__(machines=self._open)
 
-    def _client(self, name: str, to: Callable[[Event], None]) -> FakeClient:
-        with self._made:
-            self.clients[name] = FakeClient(to, {}, eager=False)
-            self._made.notify_all()
-            return self.clients[name]
-
-    def _open(self, name: str) -> Sequence[Callable[[Callable[[Event], None]], FakeClient]]:
+    def _open(self, name: str) -> Sequence[MakeClient]:
         if name == "nowhere":
             raise WinaError('There is no machine "nowhere".')
-        return [partial(self._client, name)]
 
-    def submit(self, *machines: str) -> None:
+        def make(to: Callable[[Event], None]) -> FakeClient:
+            client = FakeClient(to, {}, eager=False)
+            self.away.put(client)
+            return client
+
+        return [make]  # type: ignore[list-item]  # all that a pool needs of one
+
+    def begin(self, *machines: str) -> tuple[FakeClient, FakeClient]:
+        """Submit runs, and return the clients of this computer and of the machine, once each that is named has some."""
         self.pool.send(Submit(job_id="a", job=evaluate(*RUNS), machines=machines))
-        for machine in machines:
-            with self._made:
-                assert self._made.wait_for(lambda machine=machine: machine in self.clients, PATIENCE)
-            self.clients[machine].given()
+        gpu = self.away.get(timeout=PATIENCE) if "gpu" in machines else self.clients[0]
+        for client in (gpu, *(self.clients if "local" in machines else ())):
+            client.given()
+        return self.clients[0], gpu
 
 
 @pytest.fixture
@@ -59,8 +56,7 @@ def machines() -> Iterator[Machines]:
 def test_a_job_goes_to_its_machine_alone_and_runs_are_stored_with_its_hardware(
     machines: Machines, store: Store
 ) -> None:
-    machines.submit("gpu")
-    gpu, local = machines.clients["gpu"], machines.clients["local"]
+    local, gpu = machines.begin("gpu")
     local.say(Ready(pid=1, environment=HERE))
     gpu.say(Ready(pid=1, environment=THERE))
     gpu.complete()
@@ -75,8 +71,7 @@ def test_a_job_goes_to_its_machine_alone_and_runs_are_stored_with_its_hardware(
 
 
 def test_several_machines_share_the_runs_and_each_takes_more_once_it_is_free(machines: Machines) -> None:
-    machines.submit("local", "gpu")
-    gpu, local = machines.clients["gpu"], machines.clients["local"]
+    local, gpu = machines.begin("local", "gpu")
     computed = len(local.runs) + len(gpu.runs)
     while computed < len(RUNS):
         given = len(gpu.submits)
@@ -90,8 +85,7 @@ def test_several_machines_share_the_runs_and_each_takes_more_once_it_is_free(mac
 
 
 def test_a_machine_that_cannot_be_reached_leaves_its_runs_to_the_others(machines: Machines) -> None:
-    machines.submit("local", "gpu")
-    gpu, local = machines.clients["gpu"], machines.clients["local"]
+    local, gpu = machines.begin("local", "gpu")
     gpu.say(Failed(job_id=gpu.job_id, error="It cannot be reached.", engine_end="stopped with exit code 1"))
     local.complete()
     local.given(2)
@@ -105,6 +99,6 @@ def test_a_machine_that_cannot_be_reached_leaves_its_runs_to_the_others(machines
 def test_a_job_for_an_unknown_machine_fails_and_others_go_on(machines: Machines) -> None:
     machines.pool.send(Submit(job_id="lost", job=InspectJob(model=DEMO), machines=("nowhere",)))
     assert machines.events.end("lost") == Failed(job_id="lost", error='There is no machine "nowhere".')
-    machines.submit("local")
-    machines.clients["local"].complete()
+    local, _ = machines.begin("local")
+    local.complete()
     assert machines.events.end("a") == Done(job_id="a")
