@@ -75,7 +75,7 @@ store.record_unit(unit(spec, "choice"))
 def hang(*_, **__):
     print("half way", flush=True)
     time.sleep(600)
-module.insert_layers = hang
+module._insert_layers = hang
 store.record_unit(unit(spec, "fidelity"))
 """
 
