@@ -257,7 +257,7 @@ def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypa
     loaded, plan = tiny_loaded(layers=1), budget(text, "greedy", step=0.4)
     folder, reporter = home / "cache" / "allocations", Logging()
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "write_atomically", full)
+        patch.setattr("wina_core.compute.session.cache.write_atomically", full)
         found, _ = Session().allocation(loaded, NO_ROTATION, WINA, plan, None, reporter)
     assert [message for _, message in reporter.told] == ["The allocation is not kept for later. The disk is full."]
     assert [file.suffix for file in folder.iterdir()] == [".search"]
