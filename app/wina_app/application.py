@@ -192,47 +192,29 @@ class Application(ApplicationPages):
             },
         )
         window.dropped.connect(self.opening.open)
-        opening = self.opening
-        ask = file_dialogs
-        menus.add(menus.file, "&Open model folder…", lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O")
-        menus.add(
-            menus.file,
-            "Open &GGUF file…",
-            lambda: ask.choose_gguf_file(window, opening.open),
-            "Ctrl+Alt+Shift+F",
-        )
-        menus.add(menus.file, "Open &study…", lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
-        menus.add(
-            menus.file, "Open results &database…", lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"
-        )
-        menus.add(
-            menus.file,
-            "Open database on a ser&ver…",
-            lambda: ask.ask_database_address(window, opening.open_database),
-            "Ctrl+Alt+Shift+O",
-        )
-        menus.add(
-            menus.file,
-            "&New results database…",
-            lambda: ask.choose_new_database(window, opening.new_database),
-            "Ctrl+N",
-        )
-        menus.file.addMenu(menus.recent)
-        self._add_database_menu()
-        menus.add(menus.file, "Open the &demo model", lambda: self._open_recent_model("demo"), "Ctrl+D")
-        for (name, model), keys in zip(SMALL_MODELS.items(), ("Ctrl+Alt+Shift+S", "Ctrl+Alt+Shift+G"), strict=True):
-            menus.add(menus.file, f"Open {model.title}", partial(self._open_recent_model, name), keys)
-        menus.file.addSeparator()
-        menus.add(menus.file, "&Quit", window.close, "Ctrl+Q")
-        menus.recent.aboutToShow.connect(self._fill_recent)
-        self._fill_recent()
-
-    def _add_database_menu(self) -> None:
-        window, menus, ask = self.window, self.window.menus, file_dialogs
         self.merging = DatabaseMerge(self.workbench, window)
+        opening, ask, file = self.opening, file_dialogs, menus.file
+        asking: tuple[tuple[str, Callable[..., object], Callable[..., object], str], ...] = (
+            ("&Open model folder…", ask.choose_model_folder, opening.open, "Ctrl+O"),
+            ("Open &GGUF file…", ask.choose_gguf_file, opening.open, "Ctrl+Alt+Shift+F"),
+            ("Open &study…", ask.choose_study, opening.open, "Ctrl+Shift+O"),
+            ("Open results &database…", ask.choose_database, opening.open, "Ctrl+Alt+O"),
+            ("Open database on a ser&ver…", ask.ask_database_address, opening.open_database, "Ctrl+Alt+Shift+O"),
+            ("&New results database…", ask.choose_new_database, opening.new_database, "Ctrl+N"),
+        )
+        for text, choose, then, keys in asking:
+            menus.add(file, text, partial(choose, window, then), keys)
+        file.addMenu(menus.recent)
         merge = partial(ask.choose_database, window, self.merging.merge_from)
         menus.add(menus.database, "&Merge from…", merge, "Ctrl+Alt+I", "Merge another results database into this")
-        menus.file.addMenu(menus.database)
+        file.addMenu(menus.database)
+        menus.add(file, "Open the &demo model", lambda: self._open_recent_model("demo"), "Ctrl+D")
+        for (name, model), keys in zip(SMALL_MODELS.items(), ("Ctrl+Alt+Shift+S", "Ctrl+Alt+Shift+G"), strict=True):
+            menus.add(file, f"Open {model.title}", partial(self._open_recent_model, name), keys)
+        file.addSeparator()
+        menus.add(file, "&Quit", window.close, "Ctrl+Q")
+        menus.recent.aboutToShow.connect(self._fill_recent)
+        self._fill_recent()
 
     def _fill_recent(self) -> None:
         """Fill the menu of recent models, studies and databases."""

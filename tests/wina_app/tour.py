@@ -99,7 +99,6 @@ def every_dialog(application: Application) -> Iterator[QWidget]:
     _wait_for(lambda: not is_empty(results.plots.frontier.plot.figure()))
     for opening in (
         window.open_settings,
-        window._open_shortcuts,
         PlotExportDialog(results.plots.frontier.plot.figure(), "frontier", last_choice, results).show,
     ):
         opening()

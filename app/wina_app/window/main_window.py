@@ -22,7 +22,7 @@ from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
 from wina_app.window.command_palette import CommandPalette, palette_entries
-from wina_app.window.dialogs import ClosingChoice, ShortcutsDialog, ask_closing, show_about
+from wina_app.window.dialogs import ClosingChoice, ask_closing, show_about
 from wina_app.window.docks import Docks, InspectorView, ThinSeparators
 from wina_app.window.focus import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
@@ -136,7 +136,7 @@ class MainWindow(MessageWindow):
         self.cancel_all = menus.add(menus.run, "&Cancel all jobs", self._cancel_all, "Ctrl+Shift+Del")
         self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
         menus.run.aboutToShow.connect(self._update_run_menu)
-        menus.add(menus.help, "Command &palette", self.open_palette, "Ctrl+K", "Search all commands")
+        menus.add(menus.help, "Command &palette", self.open_palette, "Ctrl+K", "Search all commands, with their keys")
         menus.add(menus.help, "&Guide", lambda: self.show_help("index.md"), "F1")
         menus.add(
             menus.help,
@@ -144,17 +144,13 @@ class MainWindow(MessageWindow):
             lambda: self.show_help(f"pages.md#{self.current_page.key}"),
             "Shift+F1",
         )
-        menus.add(menus.help, "&Keyboard shortcuts", self._open_shortcuts, "Ctrl+/")
         menus.add(menus.help, "&About WINA Workbench", lambda: show_about(self, self._workbench), "Ctrl+F1")
 
     def open_palette(self) -> None:
         """Open the palette with all commands."""
         self._update_run_menu()
         self.menus.recent.aboutToShow.emit()  # fills it
-        self.palette_view.open(self._all_entries())
-
-    def _all_entries(self) -> list[Entry]:
-        return palette_entries(self.menus, self.primary_action, self.pages, self.current_page)
+        self.palette_view.open(palette_entries(self.menus, self.primary_action, self.pages, self.current_page))
 
     def _click_primary(self) -> None:
         """Press the button of the current page, or say why it is disabled."""
@@ -202,9 +198,6 @@ class MainWindow(MessageWindow):
             apply_theme(cast(QApplication, QApplication.instance()), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
         self.preferences_changed.emit(preferences)
-
-    def _open_shortcuts(self) -> None:
-        ShortcutsDialog(self, self._all_entries()).open()
 
     def show_help(self, topic: str) -> None:
         """Open the guide at a chapter, or at a heading after a "#"."""

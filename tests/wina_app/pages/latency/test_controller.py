@@ -13,6 +13,8 @@ from wina_core.specs.latency import DecodeSpec, LatencySpec, Shape
 
 SPEC = LatencySpec(
     shapes=(Shape(outputs=64, inputs=48),),
+    batches=(1,),
+    dense_products=(),
     sparsities=(0.25, 0.5),
     dtypes=("float32",),
     methods=("dense", "wina"),
