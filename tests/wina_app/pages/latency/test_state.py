@@ -320,7 +320,6 @@ def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model
         "\N{WARNING SIGN} unstable: runs disagree by 55 %",
         "\N{WARNING SIGN} unstable: dense runs disagree by 105 %",
     ]
-    chart = decode_chart([entry.row for entry in entries], "speedup")
 
 
 def test_no_rows_leave_empty_plots():
