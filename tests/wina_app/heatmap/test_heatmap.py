@@ -1,7 +1,6 @@
 """The heatmap widget: colours, selection and editing with real mouse and key events."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtTest import QTest
 from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
-from wina_app.heatmap.geometry import HeatmapGeometry, cells_between, rows_alone
+from wina_app.heatmap.geometry import HeatmapGeometry, rows_alone
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
@@ -88,17 +87,6 @@ def test_values_are_readable_on_every_colour(name):
     scale = ColourScale("", "", 0.0, 1.0, percent, name)
     colours = [scale.colour(step / 255) for step in range(256)]
     assert min(contrast(text_on(colour), colour) for colour in colours) >= 4.5
-
-
-def test_headings_select_rows_columns_and_all(qtbot, heatmap):
-    geometry, view = heatmap.geometry_now(), heatmap.viewport()
-    left = Qt.MouseButton.LeftButton
-    qtbot.mouseClick(view, left, pos=geometry.row_header(5).center().toPoint())
-    assert heatmap.selection.cells == {(5, column) for column in range(7)}
-    qtbot.mouseClick(view, left, pos=geometry.column_header(6).center().toPoint())
-    assert heatmap.selection.cells == {(row, 6) for row in range(8)}
-    qtbot.mouseClick(view, left, pos=QPoint(2, 2))
-    assert len(heatmap.selection.cells) == 56
 
 
 def test_control_goes_to_the_edge_and_space_takes_rows_and_columns(qtbot, heatmap):
@@ -204,13 +192,6 @@ def test_only_changed_cells_are_painted_again(qtbot, heatmap, monkeypatch, chang
     qtbot.waitUntil(lambda: bool(painted))
     assert sorted(painted) == sorted(SCALE.text(values[cell]) for cell in changed)
     assert colour_at(heatmap, *changed[0]).rgb() == SCALE.colour(values[changed[0]]).rgb()
-
-
-def test_a_fast_stroke_leaves_no_holes():
-    line = cells_between((0, 0), (6, 3))
-    assert (line[0], line[-1]) == ((0, 0), (6, 3))
-    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) == 1 for a, b in pairwise(line))
-    assert cells_between((2, 2), (2, 2)) == [(2, 2)]
 
 
 def test_eighty_layers_scroll_to_the_cursor(heatmap):

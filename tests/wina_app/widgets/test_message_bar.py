@@ -72,13 +72,3 @@ def test_a_notice_waits_behind_an_error_and_one_that_lasts_behind_both(page):
         ("notice", "The plan was pasted."),
         ("notice", "Results wait in memory."),
     ]
-
-
-def test_an_error_that_no_longer_holds_makes_room_for_the_notice_behind_it(page):
-    page.show_error("It broke.")
-    page.show_notice("The plan was pasted.")
-    page.message.withdraw("Something else.")
-    assert page.message.text == "It broke."
-    page.message.withdraw("It broke.")
-    assert page.message.text == "The plan was pasted."
-    assert page.message.expiry.isActive()

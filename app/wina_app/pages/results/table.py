@@ -1,8 +1,8 @@
 """The table of stored results, one row per metric or per run: filtered, sorted, and updated in place."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,6 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from wina_app.style.theme import font
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
-from wina_core.analysis.results.filter import common
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.analysis.results.runs import RunResults, is_measure, measure_of, with_error_columns
 from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults, TableRows
@@ -177,11 +176,6 @@ class ResultsTable(QAbstractTableModel):
         metrics = self.metrics.metrics
         return [] if metrics is None else metric_rows_of(metrics.take(rows))
 
-    @cached_property
-    def common(self) -> Mapping[str, str]:
-        """Key: text of the columns that read alike in all rows that pass."""
-        return common(self.cells, self._mask)
-
     def show(self, cells: MetricResults, mask: Mask, runs: RunResults | None = None) -> None:
         """Show the metrics of a reading that are in the mask, or the runs that are made of these."""
         listed, listed_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
@@ -195,7 +189,7 @@ class ResultsTable(QAbstractTableModel):
             self.columns, self.cells, self._mask = listed.columns, listed, listed_mask
             self._lines = self._sorted()
             self.endResetModel()
-        self._pass()
+        self.content_changed.emit()
 
     def _insert_columns(self, columns: tuple[ResultColumn, ...]) -> None:
         """Insert the new columns, whose cells stay empty until the rows follow."""
@@ -206,10 +200,6 @@ class ResultsTable(QAbstractTableModel):
                 self.columns = (*self.columns[:position], column, *self.columns[position:])
                 self.endInsertColumns()
         self.columns = columns  # equal, with new explanations
-
-    def _pass(self) -> None:
-        self.__dict__.pop("common", None)
-        self.content_changed.emit()
 
     # ---- order ---------------------------------------------------------------------------------------------------
 

@@ -13,14 +13,12 @@ from wina_app.pages.results.comparison import (
 from wina_app.pages.results.comparison_panel import ResultsComparison, columns_of
 from wina_app.style.theme import GRID, apply_theme
 
-from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
+from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, record_run, run_spec
 from wina_core.analysis.comparison.compare_tasks import Comparison
 from wina_core.analysis.statistics import holm
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.records.texts import UNKNOWN
-from wina_core.specs import Configuration
-from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
 SPECS = {
@@ -127,20 +125,6 @@ def test_the_smallest_p_of_few_documents_stands_beside_p(store):
     assert "too few documents differ" in interval.tip(row)
 
 
-def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
-        pair = [SPECS[name] for name in ("teal", "wina")]
-        opened.save_study(StudySpec(name="paired", models=(SOURCE,), configurations=(Configuration(),)), pair)
-        for spec, right in zip(pair, (range(60), range(20, 100)), strict=True):
-            for task in ("piqa", "boolq"):
-                record_answers(opened, spec.content_hash(), right, task)
-        rows = {row.run: row for row in opened.metric_rows()}
-        comparison = compare(opened, [rows[spec.content_hash()] for spec in pair])
-    assert tip_of(comparison, "mean of tasks", "p B").startswith("sign flips, p ")
-    assert tip_of(comparison, "mean of tasks", "interval B").startswith("sign flips, 95 % interval: the effects that ")
-    assert comparison.remarks == ()
-
-
 def test_what_a_run_lacks_is_left_empty(store):
     comparison = compared(store, "teal", "dense", "wina")
     piqa = task_of(comparison, "piqa")
@@ -157,12 +141,6 @@ def test_runs_that_share_nothing_are_refused(store):
     first, second = (rows[SPECS[name].content_hash()] for name in ("teal", "wina"))
     with pytest.raises(WinaError, match="no task in common"):
         compare(store, [first, second._replace(run="another")])
-
-
-def test_only_what_differs_in_the_specs_is_told(store):
-    differences = dict(compared(store, "teal", "rotated").differences)
-    assert differences["method.name"] == ("teal", "wina")
-    assert not [name for name in differences if name.startswith(("model", "evaluation", "plan"))]
 
 
 @pytest.fixture

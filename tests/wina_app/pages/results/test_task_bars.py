@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.results.plots.task_bars import (
-    MOST_ARMS,
     OWN_METRIC,
     BarsPlot,
     bar_chart,
@@ -64,14 +63,6 @@ def test_each_configuration_has_its_run_of_the_chosen_sparsity(entries, model, r
     assert {configuration.run for configuration in chart.configurations} == runs
     dense = next(row for row in rows if row.method == "dense" and row.metric == "acc")
     assert [bar.value for bar in chart.dense] == [dense.value] * 3
-
-
-def test_too_many_configurations_are_counted_not_drawn(model, rows):
-    one = next(row for row in rows if row.target_sparsity == 0.5 and row.metric == "acc")
-    many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
-    chart = chart_of(metrics_frame(many), model, "acc")
-    assert (len(chart.configurations), chart.left_out) == (MOST_ARMS, 3)
-    assert len({configuration.name for configuration in chart.configurations}) == MOST_ARMS
 
 
 def reached(rows, measured):
