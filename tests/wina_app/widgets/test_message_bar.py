@@ -1,7 +1,5 @@
 """Errors and notices over a page: nothing moves, notices expire, everything is in the log."""
 
-import logging
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit
@@ -43,18 +41,6 @@ def test_notices_expire_but_not_under_the_pointer_or_the_focus_and_errors_stay(p
     message.retry.setFocus()
     qtbot.keyClick(message, Qt.Key.Key_Escape)
     assert message.isHidden()
-
-
-def test_every_message_is_in_the_log_once(page, caplog):
-    caplog.set_level(logging.INFO)
-    for _ in range(3):
-        page.show_notice("The cell is locked.")
-    page.show_error("It broke.")
-    said = [(record.name, record.levelname, record.message) for record in caplog.records]
-    assert said == [
-        ("wina_app.model", "INFO", "The cell is locked."),
-        ("wina_app.model", "ERROR", "It broke."),
-    ]
 
 
 def test_a_notice_waits_behind_an_error_and_one_that_lasts_behind_both(page):

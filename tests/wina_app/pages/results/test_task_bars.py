@@ -91,14 +91,6 @@ def test_a_configuration_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_na
     assert text.count("⚠") == 1, "said once"
 
 
-def test_the_setting_decides_which_measurement_is_nearest(model, rows):
-    reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
-    measured = [row._replace(net_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
-    (counted,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "gated").configurations
-    (full,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "net").configurations
-    assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
-
-
 def test_of_two_runs_of_one_configuration_that_are_equally_near_the_latest_is_shown(model, rows):
     (one,) = reached(rows, {0.5: 0.5})
     measured = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
@@ -141,12 +133,3 @@ def test_a_bar_is_read_and_chosen_anywhere_between_0_and_its_end(plot):
     assert "± 0.016 (fraction)" in texts[-1]
     assert "gated 49.8 %  ·  target 50.0 %" in texts[-1]
     assert plot.keys_at(inside) == (wina.keys[1],)
-
-
-def test_names_of_tasks_are_shortened_where_they_would_overlap(plot, qapp):
-    axis = plot.getPlotItem().getAxis("bottom")
-    assert [text for _, text in axis._tickLevels[0]] == ["boolq", "demo_choice", "piqa"]
-    plot.resize(300, 300)
-    qapp.processEvents()
-    assert "…" in axis._tickLevels[0][1][1]
-    assert [text for _, text in plot.figure()[0].ticks] == ["boolq", "demo_choice", "piqa"]
