@@ -320,8 +320,8 @@ class DataPlot(pg.PlotWidget):
                 self.legend.addItem(sample, html.escape(name))
             if len(fitting) < len(rows):
                 self.legend.addItem(pg.PlotDataItem([0], [0], pen=None), f"and {len(rows) - len(fitting)} more")
-            width = max((metrics.horizontalAdvance(name) for name in names), default=-_SAMPLE) + _SAMPLE + 2 * GRID
-            plot.layout.setContentsMargins(GRID, HALF, max(width, 2 * GRID), HALF)
+            width = max((metrics.horizontalAdvance(name) for name in names), default=-_SAMPLE) + _SAMPLE + 4 * GRID
+            plot.layout.setContentsMargins(GRID, HALF, width if names else 2 * GRID, HALF)
         for sample, _ in self.legend.items:
             sample.item.setVisible(sample.item.name() not in self.hidden)
             sample.update()
@@ -382,7 +382,7 @@ class DataPlot(pg.PlotWidget):
     def _clicked(self, event: Any) -> None:
         if event.double():
             self.reset_zoom()
-        elif event.button() == Qt.MouseButton.LeftButton and not event.isAccepted():  # the legend takes its own
+        elif event.button() == Qt.MouseButton.LeftButton:
             keys = self.keys_at(event.scenePos())
             more = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
             if keys:

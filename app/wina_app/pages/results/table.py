@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QColor
 
-from wina_app.style.theme import font
+from wina_app.style.theme import tokens
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
@@ -24,16 +25,16 @@ if TYPE_CHECKING:  # pandas takes seconds to import
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
-_DISPLAY, _TIP, _ALIGNMENT, _FONT = (
+_DISPLAY, _TIP, _ALIGNMENT, _COLOUR = (
     int(role)
     for role in (
         Qt.ItemDataRole.DisplayRole,
         Qt.ItemDataRole.ToolTipRole,
         Qt.ItemDataRole.TextAlignmentRole,
-        Qt.ItemDataRole.FontRole,
+        Qt.ItemDataRole.ForegroundRole,
     )
 )
-_ROLES = frozenset((_DISPLAY, _TIP, _ALIGNMENT, _FONT))
+_ROLES = frozenset((_DISPLAY, _TIP, _ALIGNMENT, _COLOUR))
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -292,12 +293,12 @@ class ResultsTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
-        """Return text, alignment, font or tooltip of a cell; rows of pinned runs are bold."""
+        """Return text, alignment, colour or tooltip of a cell; rows of pinned runs have the accent."""
         if role not in _ROLES:  # most of what Qt asks for each cell that it paints
             return None
         row, column = int(self._lines[index.row()]), self.columns[index.column()]
-        if role == _FONT:
-            return font(bold=True, tabular=True) if self.cells["pin"].value(row) == PINNED else None
+        if role == _COLOUR:
+            return QColor(tokens().accent) if self.cells["pin"].value(row) == PINNED else None
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         if column.key not in self.cells:  # just inserted

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 from PySide6.QtCore import QPersistentModelIndex, Qt
+from PySide6.QtGui import QColor
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.plots.frontier import (
     FrontierMeasure,
@@ -12,6 +13,7 @@ from wina_app.pages.results.plots.frontier import (
     names,
 )
 from wina_app.pages.results.table import ResultsTable
+from wina_app.style.theme import tokens
 
 from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
 from tests.wina_app.stored_runs import (
@@ -122,9 +124,8 @@ def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
     table.sort(BY_KEY["target"])
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
-    fonts = [table.data(table.index(line, 0), Qt.ItemDataRole.FontRole) for line in (0, 3)]
-    assert fonts[0].bold() or fonts[0].weight() > fonts[0].Weight.Normal
-    assert fonts[1] is None
+    colours = [table.data(table.index(line, 0), Qt.ItemDataRole.ForegroundRole) for line in (0, 3)]
+    assert colours == [QColor(tokens().accent), None]
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
