@@ -155,16 +155,6 @@ def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
     assert events == []
 
 
-def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
-    geometry, view, left = heatmap.geometry_now(), heatmap.viewport(), Qt.MouseButton.LeftButton
-    for header, across in ((geometry.row_header, 0), (geometry.column_header, 1)):
-        qtbot.mousePress(view, left, pos=header(1).center().toPoint())
-        qtbot.mouseMove(view, header(3).center().toPoint())
-        qtbot.mouseRelease(view, left, pos=header(3).center().toPoint())
-        assert {cell[across] for cell in heatmap.selection.cells} == {1, 2, 3}
-        assert len(heatmap.selection.cells) == 3 * (8 if across else 7)
-
-
 @pytest.mark.usefixtures("appearance")
 def test_a_lock_is_seen_on_every_colour(heatmap):
     shown = (0.0, 0.5, 0.95, math.nan)
