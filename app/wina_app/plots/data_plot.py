@@ -1,25 +1,32 @@
-"""The plot of all pages: traces, a crosshair with a read-out, clicks, and the figure for files."""
+"""The plot of all pages: traces with a legend, a crosshair with a read-out, clicks, and the figure for files."""
 
+import html
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetricsF
 
-from wina_app.plots.plot_items import Trace
-from wina_app.plots.trace_plot import UNBOUNDED, TracePlot
-from wina_app.style.theme import tokens
+from wina_app.plots.axes import LogAxis, log10, may_be_log, on_scales, style_plot
+from wina_app.plots.plot_items import Reference, Trace, TraceItems, line_at, nearest_point
+from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
 from wina_core.report.drawing import Figure, LinePanel
 
-__all__ = ["UNBOUNDED", "DataPlot"]
+UNBOUNDED = 1e307
+"""pyqtgraph's value for no limit."""
 _NEAR = 10.0
 """Pixels within which a click means the point, not its line."""
+_WIDEST = 0.4
+"""Largest part of the plot's width for the legend."""
+_SAMPLE = 20
+"""Width and height of pyqtgraph's sample before a name."""
 
 
-class DataPlot(TracePlot):
+class DataPlot(pg.PlotWidget):
     """A plot of traces. Double-click resets the zoom; the pointer catches the nearest point and emits its read-out."""
 
     readout_changed = Signal(str)
@@ -29,9 +36,53 @@ class DataPlot(TracePlot):
     keys_chosen = Signal(object, bool)
     """Keys of the clicked point, bar or line, and True with Ctrl or Shift held, to add them to others."""
 
+    view_changed = Signal()
+    """The user chose another scale or other series."""
+
     def __init__(self, name: str, *, log_axes: str = "y") -> None:
         """`log_axes` are the axes, "x" and "y", that the user can make logarithmic."""
-        super().__init__(name, log_axes=log_axes)
+        # Making pyqtgraph's own menu, which is not used, takes a third of the plot.
+        super().__init__(enableMenu=False, axisItems={side: LogAxis(side, log=False) for side in ("left", "bottom")})
+        self.setAccessibleName(name)
+        self.log_axes = log_axes
+        self._titles = ("", "")
+        self.traces: tuple[Trace, ...] = ()
+        """The lines, also those that are switched off."""
+        self._placed: tuple[Trace, ...] = ()
+        self.references: tuple[Reference, ...] = ()
+        """The shown horizontal lines."""
+        self._items: list[TraceItems] = []
+        self.hidden: frozenset[str] = frozenset()
+        """Names of the series that are off."""
+        self._log: dict[str, bool] = {"x": False, "y": False}
+        self._drawn_log = (False, False)
+        self._y_limits, self._y_least = (-UNBOUNDED, UNBOUNDED), 0.0
+        self._selected: frozenset[str] = frozenset()
+        self._ticks: tuple[tuple[float, str], ...] = ()
+        self._dashes: list[pg.InfiniteLine] = []
+        plot = self.getPlotItem()
+        plot.hideButtons()
+        plot.vb.setDefaultPadding(0.06)
+        plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed
+        for side in ("left", "bottom"):
+            plot.getAxis(side).enableAutoSIPrefix(False)
+        self.legend = pg.LegendItem(frame=False)
+        self.legend.setParentItem(plot)
+        self.legend.anchor((1, 0), (1, 0), offset=(0, HALF))
+        self.legend.sigSampleClicked.connect(self._switch)
+        self._legend_look: tuple[object, ...] = ()
+        self._rings = pg.ScatterPlotItem(size=14, brush=None)
+        self._rings.setZValue(10)
+        plot.addItem(self._rings, ignoreBounds=True)
+        reset = QAction("Reset zoom", self)
+        reset.triggered.connect(lambda: self.reset_zoom())
+        self.addAction(reset)
+        self._log_actions = {side: QAction(f"Logarithmic {side} axis", self, checkable=True) for side in log_axes}
+        for side, action in self._log_actions.items():
+            action.triggered.connect(lambda on, side=side: self.set_log(side, on))
+            self.addAction(action)
+        plot.vb.sigRangeChanged.connect(self._follow_view)
+        plot.vb.sigResized.connect(self._follow_view)
         self._cross = pg.InfiniteLine(angle=90)
         self._catch = pg.ScatterPlotItem(size=14, brush=None)
         # The crosshair lies above everything, and the range does not follow it.
@@ -41,16 +92,245 @@ class DataPlot(TracePlot):
             overlay.hide()
         self.scene().sigMouseMoved.connect(self._pointer_moved)
         self.scene().sigMouseClicked.connect(self._clicked)
+        restyle_when_shown(self, self._restyle)
         self._restyle()
 
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def set_axes(self, x: str, y: str, least: float = 0.0) -> None:
+        """Set the titles with their units, for example "target sparsity (%)", and the smallest range of y."""
+        self._y_least = least
+        self._limit()
+        self.getPlotItem().setLabel("bottom", x)
+        self.getPlotItem().setLabel("left", y)
+        self._titles = x, y
+        self.updateGeometry()
+        style_plot(self.getPlotItem())
+
+    def set_y_limits(self, low: float = -UNBOUNDED, high: float = UNBOUNDED) -> None:
+        """Set the values that a linear y axis shows at most."""
+        self._y_limits = low, high
+        self._limit()
+
+    def show_range(
+        self, *, x: tuple[float, float] | None = None, y: tuple[float, float] | None = None, padding: float = 0.0
+    ) -> None:
+        """Show a range of values, and a part of it beyond both ends; one that the axis cannot show stays as it is."""
+        for values, log, show in zip(
+            (x, y), self._drawn_log, (self.getPlotItem().setXRange, self.getPlotItem().setYRange), strict=True
+        ):
+            low, high = (math.nan, math.nan) if values is None else log10(values) if log else values
+            if not math.isnan(low + high):
+                show(low, high, padding=padding)
+
+    def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
+        """Replace the lines and keep the user's zoom."""
+        self.traces, self.references = tuple(traces), tuple(references)
+        self._place_traces()
+        self._draw()
+
+    def set_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
+        """Show words below the x axis in place of numbers; an empty sequence for numbers."""
+        self._ticks = tuple(ticks)
+        self._fit_ticks()
+
+    def _fit_ticks(self) -> None:
+        """Shorten the words to the room between them."""
+        axis = self.getPlotItem().getAxis("bottom")
+        if not self._ticks:
+            axis.setTicks(None)
+            return
+        positions = [position for position, _ in self._ticks]
+        apart = min((b - a for a, b in pairwise(positions)), default=1.0)
+        room = apart / max(self.pixel[0], 1e-12) - GRID
+        metrics, middle = QFontMetricsF(font("small", tabular=True)), Qt.TextElideMode.ElideMiddle
+        axis.setTicks([[(position, metrics.elidedText(text, middle, room)) for position, text in self._ticks]])
+
+    def highlight(self, keys: Collection[str]) -> None:
+        """Mark the points with these keys and fade the lines without any; no keys to show all alike."""
+        if frozenset(keys) != self._selected:
+            self._selected = frozenset(keys)
+            self._draw()
+
+    @property
+    def highlighted(self) -> frozenset[str]:
+        """The marked keys that are in this plot."""
+        return self._selected & {key for trace in self.traces for key in trace.keys}
+
+    # ---- choices of the user -------------------------------------------------------------------------------------
+
+    def hide_series(self, names: frozenset[str]) -> None:
+        """Switch these series off and all others on."""
+        if names != self.hidden:
+            self.hidden = names
+            self._place_traces()
+            self._draw()
+            self.getPlotItem().vb.updateAutoRange()
+            self.view_changed.emit()
+
+    def _switch(self, sample: pg.PlotDataItem) -> None:
+        if sample.name():  # else the row that counts those without room
+            self.hide_series(self.hidden ^ {sample.name()})
+
+    def is_log(self, side: str) -> bool:
+        return self._log[side]
+
+    def set_log(self, side: str, on: bool) -> None:
+        """Choose a logarithmic or a linear axis; an axis of words or whole numbers stays as it is."""
+        if on != self._log[side] and side in self.log_axes:
+            self._log[side] = on
+            self._log_actions[side].setChecked(on)
+            self._place_traces()
+            self._draw()
+            self.reset_zoom()  # the visible range is in the units of the other scale
+            self.getPlotItem().vb.updateAutoRange()
+            self.view_changed.emit()
+
+    def view_state(self) -> dict[str, object]:
+        return {"log": [side for side in self.log_axes if self._log[side]], "hidden": sorted(self.hidden)}
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore choices that `view_state` returned; what cannot be read is left out."""
+        log, hidden = (choice if isinstance(choice, list) else [] for choice in map(state.get, ("log", "hidden")))
+        for side in self.log_axes:
+            self.set_log(side, side in log)
+        self.hide_series(frozenset(name for name in hidden if isinstance(name, str)))
+
+    def _shows(self, drawn: Trace | Reference) -> bool:
+        return drawn.name not in self.hidden
+
+    def _place_traces(self) -> None:
+        """Place the traces on the axes, which are logarithmic where that is chosen and possible."""
+        shown = tuple(filter(self._shows, self.traces))
+        log = (self._log["x"] and may_be_log(shown, "x"), self._log["y"] and may_be_log(shown, "y"))
+        if log != self._drawn_log:
+            self._drawn_log = log
+            for side, on in zip(("bottom", "left"), log, strict=True):
+                axis = self.getPlotItem().getAxis(side)
+                if isinstance(axis, LogAxis):
+                    axis.set_log(on)
+            self._limit()
+        self._placed = tuple(on_scales(trace, log_x=log[0], log_y=log[1]) for trace in self.traces)
+
+    def _limit(self) -> None:
+        free = self._drawn_log[1]
+        low, high, least = (-UNBOUNDED, UNBOUNDED, 0.0) if free else (*self._y_limits, self._y_least)
+        self.getPlotItem().vb.setLimits(yMin=low, yMax=high, minYRange=least)
+
+    # ---- drawing -------------------------------------------------------------------------------------------------
+
+    def reset_zoom(self) -> None:
+        self.getPlotItem().enableAutoRange()
+
+    def minimumSizeHint(self) -> QSize:
+        """Return room for the titles of the axes."""
+        across, up = map(QFontMetricsF(font("small")).horizontalAdvance, self._titles)
+        return QSize(
+            max(scaled(30 * GRID), math.ceil(across) + 12 * GRID),
+            max(scaled(20 * GRID), math.ceil(up) + scaled(6 * GRID)),
+        )
+
     def _restyle(self) -> None:
-        super()._restyle()
+        style_plot(self.getPlotItem())
+        self.updateGeometry()
+        self._rings.setPen(pg.mkPen(tokens().text, width=2))
         self._cross.setPen(pg.mkPen(tokens().muted, style=Qt.PenStyle.DotLine))
         self._catch.setPen(pg.mkPen(tokens().text, width=2))
+        self._draw()
+
+    def event(self, event: QEvent) -> bool:
+        """Draw again on a screen of another density."""
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._draw()
+        return bool(super().event(event))
+
+    def _follow_view(self) -> None:
+        """Follow the zoom and the size with ticks and legend."""
+        if self._ticks:
+            self._fit_ticks()
+        self._show_legend()
+
+    @property
+    def pixel(self) -> tuple[float, float]:
+        """Width and height of a pixel on the axes; pyqtgraph's own is that before the last change of range."""
+        box = self.getPlotItem().vb
+        (left, right), (bottom, top) = box.viewRange()
+        return (right - left) / max(box.width(), 1.0), (top - bottom) / max(box.height(), 1.0)
 
     def _draw(self) -> None:
-        super()._draw()
+        scale = self.devicePixelRatioF()  # Qt measures the pens of plots in device pixels
+        plot = self.getPlotItem()
+        while len(self._items) > len(self._placed):
+            self._items.pop().remove()
+        while len(self._items) < len(self._placed):
+            self._items.append(TraceItems(plot))
+        selected = self.highlighted  # keys of other plots must not fade all lines of this one
+        for trace, items in zip(self._placed, self._items, strict=True):
+            items.show(trace, scale, selected, hidden=not self._shows(trace))
+        rings = [
+            (x, y)
+            for trace in filter(self._shows, self._placed)
+            if not trace.width
+            for x, y, key in zip(trace.x, trace.y, trace.keys, strict=False)
+            if key in selected
+        ]
+        if rings or len(self._rings.points()):
+            self._rings.setData([x for x, _ in rings], [y for _, y in rings])
+        for dash in self._dashes:
+            plot.removeItem(dash)
+        references = self._placed_references()
+        self._dashes = [
+            pg.InfiniteLine(
+                reference.y, angle=0, pen=pg.mkPen(reference.colour, width=1.5 * scale, style=Qt.PenStyle.DashLine)
+            )
+            for reference in references
+        ]
+        for dash in self._dashes:
+            plot.addItem(dash)
+        _show_values(plot.getAxis("left"), bool(self.traces or self.references))
+        _show_values(plot.getAxis("bottom"), bool(self.traces))  # a reference has no place along x
+        self._show_legend()
         self._hide_crosshair()
+
+    def _show_legend(self) -> None:
+        """List the series at the right, as many as there is room for; a click on a sample switches its series."""
+        plot, small = self.getPlotItem(), font("small")
+        dashed = [
+            Trace(reference.name, reference.colour, (0,), (0,), None, style=Qt.PenStyle.DashLine)
+            for reference in self.references
+        ]
+        named = (trace for trace in (*self.traces, *dashed) if trace.named and trace.name)
+        # Of series with one name the first gives the look, and their order stays.
+        rows = list({trace.name: trace for trace in reversed(list(named))}.values())[::-1]
+        size = plot.size()
+        kinds = [(row.name, row.colour.name(), row.symbol, row.style, row.hollow, row.width) for row in rows]
+        look = (tokens(), size, kinds)
+        if look != self._legend_look:
+            self._legend_look = look
+            self.legend.clear()
+            metrics, room = QFontMetricsF(small), max(int(size.height()) // _SAMPLE, 1)
+            fitting = rows if len(rows) <= room else rows[: room - 1]
+            widest = _WIDEST * size.width() - _SAMPLE
+            names = [metrics.elidedText(row.name, Qt.TextElideMode.ElideMiddle, widest) for row in fitting]
+            self.legend.setLabelTextSize(f"{small.pixelSize()}px")
+            self.legend.setLabelTextColor(tokens().text)
+            for row, name in zip(fitting, names, strict=True):
+                bar = replace(row, symbol="s", style=Qt.PenStyle.NoPen) if row.width else row
+                sample = pg.PlotDataItem([0], [0], name=row.name, **replace(bar, size=GRID).pens(1.0))
+                self.legend.addItem(sample, html.escape(name))
+            if len(fitting) < len(rows):
+                self.legend.addItem(pg.PlotDataItem([0], [0], pen=None), f"and {len(rows) - len(fitting)} more")
+            width = max((metrics.horizontalAdvance(name) for name in names), default=-_SAMPLE) + _SAMPLE + 4 * GRID
+            plot.layout.setContentsMargins(GRID, HALF, width if names else 2 * GRID, HALF)
+        for sample, _ in self.legend.items:
+            sample.item.setVisible(sample.item.name() not in self.hidden)
+            sample.update()
+
+    def _placed_references(self) -> list[Reference]:
+        shown = list(filter(self._shows, self.references))
+        if not self._drawn_log[1]:
+            return shown
+        return [replace(reference, y=math.log10(reference.y)) for reference in shown if reference.y > 0.0]
 
     # ---- pointer -------------------------------------------------------------------------------------------------
 
@@ -102,7 +382,7 @@ class DataPlot(TracePlot):
     def _clicked(self, event: Any) -> None:
         if event.double():
             self.reset_zoom()
-        elif event.button() == Qt.MouseButton.LeftButton and not event.isAccepted():  # the legend takes its own
+        elif event.button() == Qt.MouseButton.LeftButton:
             keys = self.keys_at(event.scenePos())
             more = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
             if keys:
@@ -153,50 +433,6 @@ class DataPlot(TracePlot):
         )
 
 
-_REACH = 40.0
-"""Pixels within which the crosshair catches a point."""
-_ON_LINE = 6.0
-"""Pixels within which a click means the whole line."""
-
-
-def nearest_point(traces: Sequence[Trace], at: QPointF, pixel: tuple[float, float]) -> tuple[int, int] | None:
-    """Return the (trace, point) nearest to a position in data, for a pixel of this size; None without any in reach.
-
-    Traces without a read-out are not caught.
-    """
-    width, height = pixel
-    least, nearest = _REACH, None
-    for index, trace in enumerate(traces):
-        if trace.readout is None:
-            continue
-        dx, dy = np.asarray(trace.x, dtype=float) - at.x(), np.asarray(trace.y, dtype=float) - at.y()
-        if trace.width:  # a bar is met anywhere between 0 and its end
-            dx = np.maximum(np.abs(dx) - trace.width / 2, 0.0)
-            dy = np.where((dy > 0) == (at.y() > 0), 0.0, np.minimum(np.abs(dy), abs(at.y())))
-        across, up = dx / width, dy / height
-        distances = np.nan_to_num(np.hypot(across, up), nan=math.inf)
-        if distances.size and distances.min() < least:
-            least, nearest = float(distances.min()), (index, int(distances.argmin()))
-    return nearest
-
-
-def line_at(traces: Sequence[Trace], at: QPointF, pixel: tuple[float, float]) -> int | None:
-    """Return the index of the first line with keys that passes a position in data, None where there is none."""
-    width, height = pixel
-    for index, trace in enumerate(traces):
-        if len(trace.keys) > 1 and not trace.width and trace.style != Qt.PenStyle.NoPen:
-            x = (np.asarray(trace.x, dtype=float) - at.x()) / width
-            y = (np.asarray(trace.y, dtype=float) - at.y()) / height
-            if _distance_of_origin(x, y) <= _ON_LINE:
-                return index
-    return None
-
-
-def _distance_of_origin(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the distance from (0, 0) to a line through points, without the pieces with an unknown end."""
-    dx, dy = np.diff(x), np.diff(y)
-    # Two equal points have no direction; the bound avoids a division by 0.
-    squared = np.maximum(dx**2 + dy**2, 1e-12)
-    along = np.clip(-(x[:-1] * dx + y[:-1] * dy) / squared, 0.0, 1.0)
-    distances = np.nan_to_num(np.hypot(x[:-1] + along * dx, y[:-1] + along * dy), nan=math.inf)
-    return float(distances.min(initial=math.inf))
+def _show_values(axis: pg.AxisItem, on: bool) -> None:
+    if axis.style["showValues"] != on:  # setting it draws the axis anew, which takes longer than the lines
+        axis.setStyle(showValues=on)

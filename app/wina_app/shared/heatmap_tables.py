@@ -35,109 +35,101 @@ class MapTexts:
     explanation: str
 
 
+_TEXTS: dict[MapKey, MapTexts] = {
+    "target": MapTexts(
+        "Target",
+        "Target sparsity",
+        "%",
+        "The plan: the fraction of each matrix's inputs to drop",
+    ),
+    "measured": MapTexts(
+        "Measured",
+        "Measured sparsity",
+        "%",
+        "Dropped fraction, counted from the masks of the latest stored run with this plan",
+    ),
+    "difference": MapTexts(
+        "Measured − target",
+        "Measured minus target",
+        "points",
+        "How far the latest stored run with this plan missed its targets, in percentage points",
+    ),
+    "change": MapTexts(
+        "Difference to another plan",
+        "This plan minus the other",
+        "points",
+        "Targets of this plan minus those of the plan that it is compared with, in percentage points",
+    ),
+    "threshold": MapTexts(
+        "Threshold",
+        "Threshold",
+        "",
+        (
+            "The calibrated value that a token's scores must exceed to be kept at the target; top-k selection "
+            "needs none, and is shown that of plain thresholds"
+        ),
+    ),
+    "predicted": MapTexts(
+        "Predicted error",
+        "Predicted relative output error",
+        "",
+        (
+            "Norm of what gating changes in each matrix's output, over the norm of that output: at its target, "
+            "on the dense model's inputs, read off the stored calibration, which keeps each token's own top k "
+            "whatever the selection"
+        ),
+    ),
+    "kl": MapTexts(
+        "Predicted KL",
+        "KL from dense that each cell causes alone",
+        "nats per token",
+        (
+            "KL divergence of the model's next-token distribution from the dense model's when this cell alone "
+            "is gated at its target, read off the stored curves, which are measured with each token's own top "
+            "k whatever the selection; cells that share a mask share it"
+        ),
+    ),
+    "bits": MapTexts(
+        "Bits",
+        "Code width",
+        "bits",
+        (
+            "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "
+            "matrix as it is. Scales and zeros come on top, except in planes by energy"
+        ),
+    ),
+    "kept": MapTexts(
+        "Kept energy",
+        "Kept energy",
+        "%",
+        (
+            "Share of the sum of (|x| c)² that the kept inputs carry at the target, c being "
+            "the norms of the matrix's columns: 1 − error² if these were orthogonal"
+        ),
+    ),
+    "residual": MapTexts(
+        "Off-diagonal energy",
+        "Off-diagonal energy of WᵀW",
+        "",
+        (
+            "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "
+            "where the columns are orthogonal, as the gate's bound assumes; depends on the rotation alone"
+        ),
+    ),
+    "spread": MapTexts(
+        "Column-norm spread",
+        "Standard deviation over mean of column norms",
+        "",
+        (
+            "How unequal the norms of each matrix's columns are: 0 where all are as long, so that WINA's masks "
+            "are TEAL's; depends on the rotation alone"
+        ),
+    ),
+}
+
+
 def map_texts(key: MapKey) -> MapTexts:
-    """Return a table's texts in the window's language."""
-    match key:
-        case "target":
-            return MapTexts(
-                "Target",
-                "Target sparsity",
-                "%",
-                "The plan: the fraction of each matrix's inputs to drop",
-            )
-        case "measured":
-            return MapTexts(
-                "Measured",
-                "Measured sparsity",
-                "%",
-                "Dropped fraction, counted from the masks of the latest stored run with this plan",
-            )
-        case "difference":
-            return MapTexts(
-                "Measured − target",
-                "Measured minus target",
-                "points",
-                "How far the latest stored run with this plan missed its targets, in percentage points",
-            )
-        case "change":
-            return MapTexts(
-                "Difference to another plan",
-                "This plan minus the other",
-                "points",
-                "Targets of this plan minus those of the plan that it is compared with, in percentage points",
-            )
-        case "threshold":
-            return MapTexts(
-                "Threshold",
-                "Threshold",
-                "",
-                (
-                    "The calibrated value that a token's scores must exceed to be kept at the target; top-k selection "
-                    "needs none, and is shown that of plain thresholds"
-                ),
-            )
-        case "predicted":
-            return MapTexts(
-                "Predicted error",
-                "Predicted relative output error",
-                "",
-                (
-                    "Norm of what gating changes in each matrix's output, over the norm of that output: at its target, "
-                    "on the dense model's inputs, read off the stored calibration, which keeps each token's own top k "
-                    "whatever the selection"
-                ),
-            )
-        case "kl":
-            return MapTexts(
-                "Predicted KL",
-                "KL from dense that each cell causes alone",
-                "nats per token",
-                (
-                    "KL divergence of the model's next-token distribution from the dense model's when this cell alone "
-                    "is gated at its target, read off the stored curves, which are measured with each token's own top "
-                    "k whatever the selection; cells that share a mask share it"
-                ),
-            )
-        case "bits":
-            return MapTexts(
-                "Bits",
-                "Code width",
-                "bits",
-                (
-                    "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "
-                    "matrix as it is. Scales and zeros come on top, except in planes by energy"
-                ),
-            )
-        case "kept":
-            return MapTexts(
-                "Kept energy",
-                "Kept energy",
-                "%",
-                (
-                    "Share of the sum of (|x| c)² that the kept inputs carry at the target, c being "
-                    "the norms of the matrix's columns: 1 − error² if these were orthogonal"
-                ),
-            )
-        case "residual":
-            return MapTexts(
-                "Off-diagonal energy",
-                "Off-diagonal energy of WᵀW",
-                "",
-                (
-                    "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "
-                    "where the columns are orthogonal, as the gate's bound assumes; depends on the rotation alone"
-                ),
-            )
-        case "spread":
-            return MapTexts(
-                "Column-norm spread",
-                "Standard deviation over mean of column norms",
-                "",
-                (
-                    "How unequal the norms of each matrix's columns are: 0 where all are as long, so that WINA's masks "
-                    "are TEAL's; depends on the rotation alone"
-                ),
-            )
+    return _TEXTS[key]
 
 
 def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") -> ColourScale:

@@ -100,5 +100,5 @@ def _choose(box: QComboBox, value: object) -> None:
 
 def _set_sizes(splitter: QSplitter, sizes: list[object]) -> None:
     numbers = [size for size in sizes if type(size) is int and 0 <= size < 100_000]
-    if len(numbers) == len(sizes) == splitter.count():
+    if len(numbers) == len(sizes) == splitter.count() and any(numbers):  # all 0: it was never shown
         splitter.setSizes(numbers)

@@ -152,14 +152,6 @@ def test_the_figure_has_the_lines_that_are_shown(heatmap):
     assert shown.values[2] == pytest.approx([100 * value for value in details(1).values[0]])
 
 
-def test_another_table_has_no_details_until_it_is_given_some(heatmap):
-    heatmap.expand({1})
-    heatmap.set_table(["0", "1"], COLUMNS)
-    assert (heatmap.expandable, heatmap.expanded, heatmap.geometry_now().lines.count) == (frozenset(), frozenset(), 2)
-    heatmap.set_details((0, 3), details, "expert 9")
-    assert (heatmap.expandable, heatmap.expanded) == ({1}, frozenset())
-
-
 def test_only_details_in_view_are_made(heatmap):
     rows, made = 40, []
 

@@ -1,7 +1,6 @@
 """The heatmap widget: colours, selection and editing with real mouse and key events."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtTest import QTest
 from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
-from wina_app.heatmap.geometry import HeatmapGeometry, cells_between, rows_alone
+from wina_app.heatmap.geometry import HeatmapGeometry, rows_alone
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
@@ -90,17 +89,6 @@ def test_values_are_readable_on_every_colour(name):
     assert min(contrast(text_on(colour), colour) for colour in colours) >= 4.5
 
 
-def test_headings_select_rows_columns_and_all(qtbot, heatmap):
-    geometry, view = heatmap.geometry_now(), heatmap.viewport()
-    left = Qt.MouseButton.LeftButton
-    qtbot.mouseClick(view, left, pos=geometry.row_header(5).center().toPoint())
-    assert heatmap.selection.cells == {(5, column) for column in range(7)}
-    qtbot.mouseClick(view, left, pos=geometry.column_header(6).center().toPoint())
-    assert heatmap.selection.cells == {(row, 6) for row in range(8)}
-    qtbot.mouseClick(view, left, pos=QPoint(2, 2))
-    assert len(heatmap.selection.cells) == 56
-
-
 def test_control_goes_to_the_edge_and_space_takes_rows_and_columns(qtbot, heatmap):
     control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
     click(qtbot, heatmap, 2, 2)
@@ -167,16 +155,6 @@ def test_the_brush_paints_all_cells_on_its_way_in_one_stroke(qtbot, heatmap):
     assert events == []
 
 
-def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
-    geometry, view, left = heatmap.geometry_now(), heatmap.viewport(), Qt.MouseButton.LeftButton
-    for header, across in ((geometry.row_header, 0), (geometry.column_header, 1)):
-        qtbot.mousePress(view, left, pos=header(1).center().toPoint())
-        qtbot.mouseMove(view, header(3).center().toPoint())
-        qtbot.mouseRelease(view, left, pos=header(3).center().toPoint())
-        assert {cell[across] for cell in heatmap.selection.cells} == {1, 2, 3}
-        assert len(heatmap.selection.cells) == 3 * (8 if across else 7)
-
-
 @pytest.mark.usefixtures("appearance")
 def test_a_lock_is_seen_on_every_colour(heatmap):
     shown = (0.0, 0.5, 0.95, math.nan)
@@ -204,13 +182,6 @@ def test_only_changed_cells_are_painted_again(qtbot, heatmap, monkeypatch, chang
     qtbot.waitUntil(lambda: bool(painted))
     assert sorted(painted) == sorted(SCALE.text(values[cell]) for cell in changed)
     assert colour_at(heatmap, *changed[0]).rgb() == SCALE.colour(values[changed[0]]).rgb()
-
-
-def test_a_fast_stroke_leaves_no_holes():
-    line = cells_between((0, 0), (6, 3))
-    assert (line[0], line[-1]) == ((0, 0), (6, 3))
-    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) == 1 for a, b in pairwise(line))
-    assert cells_between((2, 2), (2, 2)) == [(2, 2)]
 
 
 def test_eighty_layers_scroll_to_the_cursor(heatmap):

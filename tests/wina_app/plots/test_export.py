@@ -1,13 +1,8 @@
 """Saved plots: the chosen size, format and appearance, the dialog that asks for them, and the clipboard."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from PySide6.QtGui import QColor, QImage
-from wina_app.heatmap.heatmap import Heatmap
-from wina_app.plots import export
-from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.export import PlotExportDialog, ask_and_save
 from wina_app.plots.figure import LastChoice, PlotFile, save_figure
@@ -97,20 +92,6 @@ def test_for_print_it_is_light_whatever_the_window_is(qapp, plot, tmp_path):
     assert LIGHT.dense in (tmp_path / "plot.svg").read_text()
 
 
-def test_a_heatmap_is_saved_with_its_colours_and_values(qtbot, tmp_path):
-    scale = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
-    heatmap = Heatmap("map")
-    qtbot.addWidget(heatmap)
-    assert heatmap.figure() == ()
-    heatmap.set_table(["0", "1"], ["q", "k"])
-    heatmap.set_values(np.array([[0.1, 0.3], [np.nan, 0.9]]), scale)
-    (panel,) = heatmap.figure()
-    assert (panel.texts, panel.quantity) == ((("10", "30"), ("", "90")), "Target sparsity (%)")
-    assert (panel.low, panel.high, panel.values[1][1]) == (0.0, 100.0, 90.0)
-    save_figure((panel,), tmp_path / "map.png", SMALL)
-    assert count(QImage(str(tmp_path / "map.png")), scale.colour(0.9)) > 1000
-
-
 def test_the_dialog_saves_and_remembers(page, figure, qtbot, tmp_path):
     last = LastChoice()
     written = []
@@ -137,25 +118,6 @@ def test_an_error_is_shown_in_the_dialog_which_stays(page, figure, qtbot, tmp_pa
     dialog.close()
     with pytest.raises(WinaError, match="folder does not exist"):  # a script is written another way
         save_figure(figure, tmp_path / "missing" / "plot.py", SMALL.model_copy(update={"format": "py"}))
-
-
-def test_what_nobody_foresaw_is_shown_as_well(page, figure, qtbot, tmp_path, monkeypatch):
-    def fail(*_: object) -> None:
-        raise ValueError("no such projection")
-
-    monkeypatch.setattr(export, "save_figure", fail)
-    dialog = PlotExportDialog(figure, "frontier", LastChoice(), page)
-    dialog.save_to(tmp_path / "plot.png")
-    qtbot.waitUntil(lambda: "no such projection" in dialog.trouble.text())
-    assert dialog.save.isEnabled()
-    dialog.close()
-
-
-def test_a_script_has_the_figure_in_it(figure, tmp_path):
-    titled = (replace(figure[0], title="test title"),)
-    save_figure(titled, tmp_path / "plot.py", SMALL.model_copy(update={"format": "py"}))
-    assert "test title" in (tmp_path / "plot.py").read_text()
-    assert list(tmp_path.iterdir()) == [tmp_path / "plot.py"]
 
 
 def test_the_dialog_is_not_modal(page, figure):

@@ -51,10 +51,3 @@ def test_a_faulty_file_of_machines_is_said_and_kept(bench):
     workbench.machines.save(Machine(host="more"))
     assert [f"The machines in {machines_file()} cannot be read" in text for text in said] == [True, True]
     assert machines_file().read_text() == "no"
-
-
-def test_timings_of_this_computer_are_none_of_another_machine(bench):
-    workbench, _ = bench
-    assert workbench.timing_environment("auto", ("local",)) is not None
-    assert workbench.timing_environment("auto", ("gpu",)) is None
-    assert workbench.timing_environment("auto", ("gpu", "local")) is None

@@ -74,10 +74,3 @@ def test_a_job_of_this_window_whose_row_is_gone_is_cancelled(bench, other):
     other.forget_jobs([job_id])
     others.look()
     assert engine.sent[-1] == Cancel(job_id=job_id)
-
-
-def test_jobs_of_dead_programs_are_not_listed(bench, other):
-    workbench, _, others = bench
-    other.close()
-    others.look()
-    assert "job" not in workbench.jobs

@@ -58,14 +58,6 @@ def test_a_signal_arrives_while_qt_waits(watch, qtbot, number):
     assert arrived.args == [number]
 
 
-def test_the_handlers_from_before_come_back(qapp):  # noqa: ARG001 - as above
-    before = signal.getsignal(signal.SIGTERM)
-    signals = EndingSignals()
-    assert signal.getsignal(signal.SIGTERM) is not before
-    signals.stop()
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 def test_nohup_is_respected(qapp):  # noqa: ARG001 - as above
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signals = EndingSignals()

@@ -51,17 +51,6 @@ def test_a_result_that_cannot_be_stored_is_said_and_its_job_cancelled(bench):
     assert workbench.jobs[job_id].phase == "cancelling"
 
 
-def test_stopping_closes_the_store_once_the_engine_is_gone(bench):
-    workbench, _, store = bench
-    order = []
-    finish = store.finish
-    store.finish = lambda: (order.append("engine"), finish())
-    workbench.stopped.connect(lambda: order.append("store"))
-    workbench.submit(InspectJob(model=SOURCE), "Load")
-    workbench.stop()
-    assert order == ["engine", "store"]
-
-
 class FakeProcess:
     """A background process that has taken over its jobs."""
 

@@ -5,7 +5,6 @@ from wina_app.shared.method_choices import Gating, has_low_rank, shares_masks
 
 from wina_core.specs import DENSE, MethodSpec, methods
 from wina_core.specs.methods import Method
-from wina_core.specs.presets import PRESETS
 
 
 class Lately(Method):
@@ -41,10 +40,3 @@ def test_masks_and_rho_reach_the_methods_that_they_mean_something_to(name, share
 def test_released_code_shares_no_masks(name):
     released = MethodSpec(name=name, variant="as_released")
     assert Gating(masks="shared").of(released) == released
-
-
-def test_a_preset_keeps_its_options_unless_others_are_chosen():
-    own = PRESETS["wina-auto"].method
-    assert Gating().of(own) == own
-    assert Gating(selection="topk").of(own) == own.model_copy(update={"selection": "topk"})
-    assert Gating(masks="separate", correction="none").of(own) == MethodSpec(name="wina", selection="mixed")

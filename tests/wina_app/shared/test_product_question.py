@@ -105,7 +105,12 @@ def test_the_users_latest_request_counts(bench, monkeypatch):
 @pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize(
     ("changed", "fits"),
-    [({}, True), ({"memory": 1e9}, False), ({"free": 20e9}, False), ({"search": RefinementNeed(memory=9e9)}, False)],
+    [
+        ({}, True),
+        ({"memory": 1e9}, False),
+        ({"free": 20e9}, False),
+        ({"search": RefinementNeed(memory=9e9, disk=0.0)}, False),
+    ],
 )
 def test_computing_is_the_default_where_everything_fits(monkeypatch, changed, fits):
     question = compute_question([LONG, SHORT, UNKNOWN], [need := replace(NEED, **changed)])

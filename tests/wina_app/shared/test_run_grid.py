@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.jobs.job_list import JobList
-from wina_app.shared.run_grid import FirstMetric, Grid, make_grid, read_grid, with_jobs
+from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
@@ -89,14 +89,3 @@ def test_a_click_on_a_stored_run_chooses_it_and_one_on_another_does_not(store, r
     qtbot.keyClick(table, Qt.Key.Key_Return)
     assert chosen == [runs[0].content_hash()] * 2
     assert table.item(0, 0).toolTip().startswith("Stored")
-
-
-def test_a_divergence_has_its_unit_and_shows_no_rounding_noise(runs, qtbot):
-    first = FirstMetric("original", "kl", -2.303e-09)
-    grid = make_grid(runs, {}, metrics={run.content_hash(): first for run in runs})
-    assert {cell.text for cell in grid.cells.values()} == {"0"}
-    assert FirstMetric("original", "kl", 2e-6).text == "2e-06"
-    legend = RunLegend()
-    qtbot.addWidget(legend)
-    legend.show_grid(grid)
-    assert legend._metric.text() == "Cells: KL from the original (nats per token); click one to see the run"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QPlainTextEdit
-from wina_app.plots.colour_maps import MAGNITUDE, category, lookup_table
+from wina_app.plots.colour_maps import category
 from wina_app.style import stylesheet, theme
 from wina_app.style.icons import icon
 from wina_app.widgets.base_page import Page
@@ -91,18 +91,6 @@ def test_colours_of_methods_and_of_projections_stay_apart_for_every_eye(eye):
             assert np.linalg.norm(seen[one] - seen[other]) > apart, (one, other)
 
 
-@pytest.mark.parametrize("eye", ["usual", "deutan"])
-@pytest.mark.parametrize("name", ["viridis", "cividis"])
-def test_maps_of_magnitudes_get_lighter_all_the_way_for_every_eye(qapp, name, eye):
-    theme.apply_theme(qapp, "light", magnitudes=name)
-    table = lookup_table(MAGNITUDE)
-    theme.apply_theme(qapp, "light", magnitudes="viridis")
-    lightness = np.array([_lab(EYES[eye] @ _linear(QColor(*map(int, colour))))[0] for colour in table])
-    assert (np.diff(lightness) > -0.5).all()  # eight bits for each colour round a little
-    assert (lightness[16:] > lightness[:-16]).all()
-    assert lightness[-1] - lightness[0] > 60
-
-
 def _linear(colour: QColor) -> np.ndarray:
     c = np.array([colour.redF(), colour.greenF(), colour.blueF()])
     return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
@@ -113,26 +101,3 @@ def _lab(linear: np.ndarray) -> np.ndarray:
     xyz = SRGB_TO_XYZ @ np.clip(linear, 0, 1) / np.array([0.9505, 1.0, 1.089])
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-class _Restyled(QPlainTextEdit):
-    def __init__(self):
-        super().__init__()
-        self.shades = []
-        theme.restyle_when_shown(self, self._restyle)
-
-    def _restyle(self):
-        self.shades.append(theme.tokens().dark)
-
-
-def test_a_hidden_widget_is_restyled_once_before_it_is_shown(qtbot, qapp):
-    theme.apply_theme(qapp, "light")
-    widget = _Restyled()
-    qtbot.addWidget(widget)
-    for mode in ("dark", "light", "dark"):
-        theme.apply_theme(qapp, mode)
-    assert not widget.shades
-    widget.show()
-    assert widget.shades == [True]
-    theme.apply_theme(qapp, "light")
-    assert widget.shades == [True, False]

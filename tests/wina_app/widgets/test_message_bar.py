@@ -1,7 +1,5 @@
 """Errors and notices over a page: nothing moves, notices expire, everything is in the log."""
 
-import logging
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPlainTextEdit
@@ -45,18 +43,6 @@ def test_notices_expire_but_not_under_the_pointer_or_the_focus_and_errors_stay(p
     assert message.isHidden()
 
 
-def test_every_message_is_in_the_log_once(page, caplog):
-    caplog.set_level(logging.INFO)
-    for _ in range(3):
-        page.show_notice("The cell is locked.")
-    page.show_error("It broke.")
-    said = [(record.name, record.levelname, record.message) for record in caplog.records]
-    assert said == [
-        ("wina_app.model", "INFO", "The cell is locked."),
-        ("wina_app.model", "ERROR", "It broke."),
-    ]
-
-
 def test_a_notice_waits_behind_an_error_and_one_that_lasts_behind_both(page):
     message = page.message
     message.show_message("lasting", "Results wait in memory.")
@@ -72,13 +58,3 @@ def test_a_notice_waits_behind_an_error_and_one_that_lasts_behind_both(page):
         ("notice", "The plan was pasted."),
         ("notice", "Results wait in memory."),
     ]
-
-
-def test_an_error_that_no_longer_holds_makes_room_for_the_notice_behind_it(page):
-    page.show_error("It broke.")
-    page.show_notice("The plan was pasted.")
-    page.message.withdraw("Something else.")
-    assert page.message.text == "It broke."
-    page.message.withdraw("It broke.")
-    assert page.message.text == "The plan was pasted."
-    assert page.message.expiry.isActive()

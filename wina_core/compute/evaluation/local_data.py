@@ -11,6 +11,7 @@ documents changes. For lm-eval's own command line, the equivalent is a task file
 Task files are built from the bytes that were judged; their Python runs only with consent.
 """
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -121,13 +122,33 @@ def check_json_lines(path: Path) -> None:
 
 
 def check_columns(task: Any, folder: Path) -> None:
-    """Raise WinaError if a task's local data lack a column that a field names without braces.
+    """Raise WinaError if a task's local data lack a column that is needed only later.
 
-    lm-eval would take the name for the text itself.
+    Those are fields named without braces, which lm-eval would take for the text itself, and columns that score an answer.
     """
-    fields = {value for key in _FIELDS if isinstance(value := getattr(task.config, key), str) and value.isidentifier()}
-    if missing := sorted(fields - set(task.features)):
-        raise misfit(task.task_name, folder, f"{', '.join(missing)} is missing", task.features)
+    config = task.config
+    fields = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
+    missing = fields - set(task.features)
+    # Scoring an empty answer shows the columns that it reads. With `unsafe_code` it would run a program.
+    if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
+        try:
+            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of the empty answer
+                config.process_results(_Document(task.task_docs[0]), [""])
+        except _MissingColumn as error:
+            missing.add(error.args[0])
+    if missing:
+        raise misfit(task.task_name, folder, f"{', '.join(sorted(missing))} is missing", task.features)
+
+
+class _MissingColumn(Exception):  # noqa: N818 - caught where it is raised for
+    """A read of a column that a document does not have."""
+
+
+class _Document(dict[str, Any]):
+    """A document that distinguishes a missing column from any other missing key."""
+
+    def __missing__(self, key: str) -> Any:
+        raise _MissingColumn(key)
 
 
 def misfit(task: str, folder: Path, reason: str, columns: Iterable[str]) -> WinaError:

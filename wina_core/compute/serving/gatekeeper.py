@@ -104,6 +104,9 @@ class Body(_Part):
     top_p: float | None = Field(default=None, gt=0, le=1)
     frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    # Ignored, they would give one answer for several, and none of the probabilities.
+    n: Literal[1] | None = Field(default=None, exclude=True)
+    logprobs: Literal[False, 0] | None = Field(default=None, exclude=True)
     stop: Annotated[
         StopString | Annotated[list[StopString], Field(max_length=4)] | None, BeforeValidator(lambda stop: stop or None)
     ] = None

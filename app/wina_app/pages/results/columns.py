@@ -1,14 +1,11 @@
 """Shown columns of the results table and their order, kept between starts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn
-from wina_core.analysis.results.runs import is_measure
 
-NEVER_COMMON = frozenset({"value"})
-"""Columns that are shown even where all rows have the same value, as are those of metrics."""
 _HIDDEN = "-"
 """Prefix of a hidden column's key in `written`."""
 
@@ -52,9 +49,6 @@ class ColumnChoice(QObject):
     def visible_keys(self) -> list[str]:
         return [column.key for column, visible in self.offered if visible]
 
-    def visible_without(self, common: Collection[str]) -> list[str]:
-        return [key for key in self.visible_keys() if key in NEVER_COMMON or is_measure(key) or key not in common]
-
     def offer(self, columns: tuple[ResultColumn, ...]) -> None:
         """Replace the offered columns, as in the table of a study."""
         if columns != self._offered:
@@ -95,12 +89,3 @@ class ColumnChoice(QObject):
                 self._order.insert(self._order.index(before) + 1 if before else 0, column.key)
                 self._visible[column.key] = column.usual
             before = column.key
-
-
-def common_text(common: Mapping[str, str], columns: Sequence[ResultColumn], visible: Collection[str]) -> str:
-    """Return the shown columns that are the same in all rows, in one line: "model demo-llama, selection topk"."""
-    return ", ".join(
-        f"{column.title} {common[column.key]}"
-        for column in columns
-        if column.key in visible and column.key not in NEVER_COMMON and common.get(column.key)
-    )

@@ -11,16 +11,10 @@ import numpy as np
 
 from wina_app.pages.results.plots.layers import MOST_RUNS
 from wina_app.pages.results.runs import name_runs
-from wina_app.shared.measured_sparsity import (
-    RunSparsity,
-    sparsity_name,
-    sparsity_parts,
-    stored_runs,
-    with_means,
-)
+from wina_app.shared.measured_sparsity import RunSparsity, sparsity_parts, stored_runs, with_means
 from wina_app.widgets.table_model import Column, TableEntry
 from wina_core.analysis.results.columns import WARNING
-from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, measured_sparsity
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.analysis.results.measures import decimals_of, value_text
 from wina_core.errors import WinaError
 from wina_core.records.texts import UNKNOWN
@@ -83,10 +77,6 @@ class RunComparison:
 
     runs: tuple[str, ...]
     names: tuple[str, ...]
-    titles: tuple[str, ...]
-    """The names without sparsities, which may be equal."""
-    sparsities: tuple[str, ...]
-    """Measured and target sparsity of each run, in words."""
     sparsity_tips: tuple[str, ...]
     """All known sparsities of each run, with the distance from its target."""
     flags: tuple[str, ...]
@@ -143,8 +133,6 @@ def compare(
     return RunComparison(
         runs=tuple(row.run for row in rows),
         names=name_runs(rows, count),
-        titles=name_runs(rows, with_sparsity=False, unique=False),
-        sparsities=tuple(_sparsity_text(sparsity, count) for sparsity in sparsities),
         sparsity_tips=tuple(", ".join(sparsity_parts(sparsity, count)) for sparsity in sparsities),
         flags=tuple(f"{WARNING} {flag} than A" if flag else "" for flag in flags),
         # The selected metric comes first; sorting leaves the others in their order.
@@ -209,12 +197,6 @@ def heading(comparison: RunComparison) -> str:
     if count == 1:
         return "B − A, with 95 % interval and two-sided p"
     return f"Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task"
-
-
-def _sparsity_text(sparsity: RunSparsity, count: Count) -> str:
-    if measured_sparsity(sparsity, count) is not None:
-        return f"{count} {sparsity_name(sparsity, count)}"
-    return sparsity_name(sparsity, count) if sparsity.target_sparsity > 0 else "nothing dropped"
 
 
 _LONGEST = 60

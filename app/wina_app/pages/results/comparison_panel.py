@@ -23,7 +23,7 @@ from wina_app.style.theme import GRID
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import ElidedLabel, beside, push_button, side_by_side, stacked, text_label
+from wina_app.widgets.controls import ElidedLabel, beside, push_button, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
@@ -260,15 +260,12 @@ class ResultsComparison(QWidget):
         self.specs.show_table(differences)
 
     def _show_captions(self, comparison: RunComparison) -> None:
-        """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
+        """Name the runs, with a warning where their sparsities differ from the reference's."""
         clear_layout(self._captions)
-        texts = comparison.sparsities, comparison.flags, comparison.sparsity_tips
-        for letter, title, sparsity, flag, tip in zip(LETTERS, comparison.titles, *texts, strict=False):
-            labels = [text_label(sparsity, "muted"), *([text_label(flag, "warning")] if flag else [])]
-            name = text_label(f"{letter}:  {title}")
-            for label in (name, *labels):
-                label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            caption = stacked(name, side_by_side(*labels))
+        texts = comparison.names, comparison.flags, comparison.sparsity_tips
+        for letter, name, flag, tip in zip(LETTERS, *texts, strict=False):
+            caption = text_label(f"{letter}:  {name}{f'  {flag}' if flag else ''}", "warning" if flag else "")
+            caption.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             caption.setContentsMargins(0, 0, 2 * GRID, 0)
             caption.setToolTip(plain_tip(tip))
             self._captions.addWidget(caption)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.pages.results.columns import ColumnChoice, common_text
+from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.plots.controller import ResultsPlotsController
 from wina_app.pages.results.runs import RunSelection, Scope, scope_of
 from wina_app.pages.results.table import ResultsTable, TableSnapshot
@@ -72,7 +72,6 @@ class ResultsController(QObject):
         self.selection = RunSelection()
         """Shared by the table and the plots."""
         self._store, self._view = store, view
-        self._differing = False
         self._form: Form = "runs"
         self._stored: dict[Form, int] = {"runs": 0, "metrics": 0}
         """Numbers of rows of all studies."""
@@ -231,20 +230,12 @@ class ResultsController(QObject):
 
     # ---- columns -------------------------------------------------------------------------------------------------
 
-    def show_differing(self, on: bool) -> None:
-        """Hide the columns that are the same in all rows, and name their values; or show all."""
-        self._differing = on
-        self._show_columns()
-
     def _show_columns(self) -> None:
-        common = ""
-        if self._differing:
-            common = common_text(self.table.common, self.table.columns, self.columns.visible_keys())
-        self._view.show_columns(self._keys(), common)
+        self._view.show_columns(self._keys())
 
     def _keys(self) -> list[str]:
         cells = self.table.cells
-        keys = self.columns.visible_without(self.table.common if self._differing else ())
+        keys = self.columns.visible_keys()
         if not isinstance(cells, RunResults):
             return keys
         return [key for key in keys if not is_measure(key) or key in cells.measured_keys]

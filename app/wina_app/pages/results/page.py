@@ -109,7 +109,6 @@ class ResultsPage(Page):
         self.list.everything_requested.connect(lambda: control.show_study(None))
         self.list.paper_requested.connect(self._export_for_paper)
         self.list.form_chosen.connect(control.set_form)
-        self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
         self.table.delete_requested.connect(self._delete)
         self.inspector.tags_written.connect(control.annotations.set_tags)
@@ -145,9 +144,9 @@ class ResultsPage(Page):
         """Name the study that the page is narrowed to; empty for none."""
         self.list.show_scope(title)
 
-    def show_columns(self, keys: Sequence[str], common: str) -> None:
-        """Show these columns in this order, and the text of the hidden ones that are the same in all rows."""
-        self.list.show_columns(keys, common)
+    def show_columns(self, keys: Sequence[str]) -> None:
+        """Show these columns in this order."""
+        self.table.show_columns(keys)
 
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""
@@ -178,7 +177,6 @@ class ResultsPage(Page):
             "form": self.list.form.value,
             "filter": self.filter.text(),
             "sort": [[key.column, key.descending] for key in table.keys],
-            "differing": self.list.differing.isChecked(),
             "widths": self.table.widths,
             "plot": self.plots.plot,
             "plots": plots.view_state(),
@@ -195,7 +193,6 @@ class ResultsPage(Page):
             self.controller.set_form(view.form)
         # Sort keys may be of columns that are read later: the table keeps them until then.
         self.controller.table.sort_by(tuple(SortKey(*key) for key in view.sort))
-        self.list.differing.setChecked(view.differing)
         self.plots.tabs.setCurrentIndex(PLOTS.index(view.plot))
         self.controller.plots.restore_view(view.plots)
         self.controller.selection.select(view.selection)
@@ -279,7 +276,6 @@ class ResultsPage(Page):
     def _add_commands(self) -> None:
         self.add_command("Filter the table", self.filter.setFocus, "Ctrl+F")
         self.add_command("Choose the columns…", self.list.choose_columns, "Ctrl+Shift+K")
-        self.add_command("Show only what differs", self.list.differing.toggle, "Ctrl+Shift+D")
         self.add_command("Pin or unpin the selected runs", self._pin, "Ctrl+B")
         self.add_command("Delete the selected runs", self._delete, "Ctrl+Del")
         self.add_command(
@@ -333,7 +329,6 @@ class _ViewState(BaseModel):
     form: Form | None = None
     filter: str = ""
     sort: list[tuple[str, bool]] = []
-    differing: bool = False
     widths: dict[str, float] = {}
     plot: Plot = "frontier"
     plots: dict[str, object] = {}

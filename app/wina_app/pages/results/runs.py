@@ -167,12 +167,12 @@ _HASH_DIGITS = 6
 
 
 def name_runs(
-    rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT, *, with_sparsity: bool = True, unique: bool = True
+    rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT, *, with_sparsity: bool = True
 ) -> tuple[str, ...]:
     """Return the names of runs, each given by one row: method, rotation, selection, measured and target sparsity.
 
-    Model, plan and settings are named where they differ. With `unique`, runs whose names are equal all the
-    same get the beginning of their hash.
+    Model, plan and settings are named where they differ. Runs whose names are equal all the same get the beginning of
+    their hash.
     """
     several_models = len({row.model_hash for row in rows}) > 1
     sparse = [row for row in rows if row.method != "dense"]
@@ -193,6 +193,6 @@ def name_runs(
         for row in rows
     ]
     return tuple(
-        f"{name}, {row.run[:_HASH_DIGITS]}" if unique and names.count(name) > 1 else name
+        f"{name}, {row.run[:_HASH_DIGITS]}" if names.count(name) > 1 else name
         for name, row in zip(names, rows, strict=True)
     )

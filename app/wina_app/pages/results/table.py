@@ -1,18 +1,18 @@
 """The table of stored results, one row per metric or per run: filtered, sorted, and updated in place."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QColor
 
-from wina_app.style.theme import font
+from wina_app.style.theme import tokens
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
-from wina_core.analysis.results.filter import common
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.analysis.results.runs import RunResults, is_measure, measure_of, with_error_columns
 from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults, TableRows
@@ -25,16 +25,16 @@ if TYPE_CHECKING:  # pandas takes seconds to import
 
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
-_DISPLAY, _TIP, _ALIGNMENT, _FONT = (
+_DISPLAY, _TIP, _ALIGNMENT, _COLOUR = (
     int(role)
     for role in (
         Qt.ItemDataRole.DisplayRole,
         Qt.ItemDataRole.ToolTipRole,
         Qt.ItemDataRole.TextAlignmentRole,
-        Qt.ItemDataRole.FontRole,
+        Qt.ItemDataRole.ForegroundRole,
     )
 )
-_ROLES = frozenset((_DISPLAY, _TIP, _ALIGNMENT, _FONT))
+_ROLES = frozenset((_DISPLAY, _TIP, _ALIGNMENT, _COLOUR))
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -177,11 +177,6 @@ class ResultsTable(QAbstractTableModel):
         metrics = self.metrics.metrics
         return [] if metrics is None else metric_rows_of(metrics.take(rows))
 
-    @cached_property
-    def common(self) -> Mapping[str, str]:
-        """Key: text of the columns that read alike in all rows that pass."""
-        return common(self.cells, self._mask)
-
     def show(self, cells: MetricResults, mask: Mask, runs: RunResults | None = None) -> None:
         """Show the metrics of a reading that are in the mask, or the runs that are made of these."""
         listed, listed_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
@@ -195,7 +190,7 @@ class ResultsTable(QAbstractTableModel):
             self.columns, self.cells, self._mask = listed.columns, listed, listed_mask
             self._lines = self._sorted()
             self.endResetModel()
-        self._pass()
+        self.content_changed.emit()
 
     def _insert_columns(self, columns: tuple[ResultColumn, ...]) -> None:
         """Insert the new columns, whose cells stay empty until the rows follow."""
@@ -206,10 +201,6 @@ class ResultsTable(QAbstractTableModel):
                 self.columns = (*self.columns[:position], column, *self.columns[position:])
                 self.endInsertColumns()
         self.columns = columns  # equal, with new explanations
-
-    def _pass(self) -> None:
-        self.__dict__.pop("common", None)
-        self.content_changed.emit()
 
     # ---- order ---------------------------------------------------------------------------------------------------
 
@@ -302,12 +293,12 @@ class ResultsTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
-        """Return text, alignment, font or tooltip of a cell; rows of pinned runs are bold."""
+        """Return text, alignment, colour or tooltip of a cell; rows of pinned runs have the accent."""
         if role not in _ROLES:  # most of what Qt asks for each cell that it paints
             return None
         row, column = int(self._lines[index.row()]), self.columns[index.column()]
-        if role == _FONT:
-            return font(bold=True, tabular=True) if self.cells["pin"].value(row) == PINNED else None
+        if role == _COLOUR:
+            return QColor(tokens().accent) if self.cells["pin"].value(row) == PINNED else None
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         if column.key not in self.cells:  # just inserted

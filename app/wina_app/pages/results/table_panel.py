@@ -1,16 +1,15 @@
 """Table half of the Results page: filter and choice of columns, above the table."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table_view import ResultsTableView
 from wina_app.style.theme import GRID
-from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import ElidedLabel, beside, push_button
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.controls import ElidedLabel, push_button
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
 
@@ -23,7 +22,6 @@ class ResultsList(QWidget):
     """"runs" or "metrics"."""
     paper_requested = Signal()
     """The user wants the table for a paper."""
-    differing_toggled = Signal(bool)
 
     def __init__(self, columns: ColumnChoice, export: QWidget) -> None:
         """`export` is a button for the selected run."""
@@ -40,17 +38,11 @@ class ResultsList(QWidget):
             ),
         )
         self.form.chosen.connect(self.form_chosen)
-        self.differing = QCheckBox("Only what differs")
-        self.differing.setAccessibleName("Show only the columns that differ")
-        self.differing.setToolTip("Hides the columns that read alike in all rows, and says what they read")
-        self.differing.toggled.connect(self.differing_toggled)
         self._choice = columns
         self.columns = push_button("Columns…", self.choose_columns, name="Choose the columns")
         self.paper = push_button("For a paper…", self.paper_requested.emit, name="Table for a paper")
         self.paper.setToolTip("The shown columns and rows as LaTeX or Markdown, with a preview")
-        self.common = ElidedLabel("muted")
-        choices = (self.form, self.columns, self.differing)
-        bar = beside(*choices, self.common, export, self.paper, stretch=self.common)
+        bar = hbox(None, self.form, self.columns, STRETCH, export, self.paper)
         vbox(self, self._build_scope(), bar, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
 
     def _build_scope(self) -> QWidget:
@@ -75,10 +67,6 @@ class ResultsList(QWidget):
         menu.setStyleSheet("QMenu { menu-scrollable: 1; }")  # there may be hundreds of metrics
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.columns.mapToGlobal(self.columns.rect().bottomLeft()))
-
-    def show_columns(self, keys: Sequence[str], common: str) -> None:
-        self.table.show_columns(keys)
-        self.common.setText(f"Same in all rows: {common}" if common else "")
 
     def show_scope(self, title: str) -> None:
         """Name the study that the table is narrowed to; empty for none."""

@@ -193,6 +193,7 @@ class _FirstColumn(QTableView):
         self.setStyleSheet(f"{main.styleSheet()} QTableView {{ border: none; }}")
         self.verticalHeader().hide()
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.horizontalHeader().setHighlightSections(False)
         main.horizontalHeader().sectionResized.connect(lambda *_: self.follow())
         main.horizontalScrollBar().valueChanged.connect(lambda _: self.follow())
         # Each follows the other: the selection may scroll either.

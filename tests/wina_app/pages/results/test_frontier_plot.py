@@ -121,26 +121,6 @@ def test_selected_points_have_rings_and_other_lines_step_back(plot):
     assert len(plot._rings.getData()[0]) == 0
 
 
-def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
-    plot.show_frontier(replace(data, lines=()), "target")
-    assert len(plot.references) == 1
-    assert not plot.getPlotItem().getAxis("bottom").style["showValues"]
-    assert plot.getPlotItem().getAxis("left").style["showValues"]
-    plot.show_frontier(data, "target")
-    assert plot.getPlotItem().getAxis("bottom").style["showValues"]
-
-
-def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
-    none = replace(data, measure=FrontierMeasure("fidelity", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
-    plot.show_frontier(none, "target")
-    qapp.processEvents()
-    low, high = plot.getPlotItem().vb.viewRange()[1]
-    assert -0.1 < low <= 0.0 < high
-    plot.show_frontier(replace(none, dense=_moved(data.dense, -3.0)), "gated")
-    qapp.processEvents()
-    assert plot.getPlotItem().vb.viewRange()[1][0] < -3.0, "what is negative stays in sight"
-
-
 def _moved(lines, value):
     return tuple(replace(line, points=tuple(point._replace(value=value) for point in line.points)) for line in lines)
 

@@ -8,7 +8,6 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.page import ResultsPage
-from wina_app.window.focus import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
 from wina_core.analysis.results.columns import BY_KEY
@@ -157,18 +156,6 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     chosen = str(tmp_path / "missing" / "results.csv"), ""
     filled.primary.click()
     assert "folder does not exist" in filled.message.label.text()
-
-
-def test_the_keyboard_meets_the_table_before_the_plot(filled):
-    order = controls([filled.body])
-    stops = [
-        filled.table,
-        filled.plots.frontier.measure,
-        filled.plots.frontier.x_axis,
-        filled.plots.frontier.model,
-        filled.plots.frontier.plot,
-    ]
-    assert [control for control in order if control in stops] == stops
 
 
 def test_one_selected_run_that_is_gated_can_be_exported(filled):

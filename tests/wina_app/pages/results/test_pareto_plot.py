@@ -47,12 +47,6 @@ def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(p
     assert not plot.is_log("y")
 
 
-def test_the_front_of_speeds_falls_before_the_faster_point(plot):
-    plot.show_points(ParetoData(KL, AXES["tokens_per_s"], POINTS[2:4], (True, True)))
-    assert trace(plot, "Pareto front").x == (25.0, 25.0, 40.0)
-    assert trace(plot, "Pareto front").y == (0.02, 0.01, 0.01)
-
-
 def test_dominated_points_are_faded_and_imported_ones_are_crosses_that_cannot_be_selected(plot):
     prominent, faded, imported = (trace(plot, name) for name in ("int4, wina", "wina", "imported"))
     assert prominent.colour == method_colour("wina")

@@ -121,27 +121,6 @@ def test_another_count_is_followed_by_every_plot_that_compares(half):
     assert half.view.last("show_comparison").runs == tuple(half.runs[1:3])
 
 
-def test_what_is_shown_of_the_selection_follows_it(half):
-    half.controller.show("allocation")
-    half.controller.set_visible(True)
-    assert half.view.last("show_profiles") == ()
-    half.selection.select(half.runs[1:2])
-    assert [run.run for run in half.view.last("show_profiles")] == half.runs[1:2]
-    assert half.drawn_plots() == ["allocation"] * 2
-
-
-def test_rows_of_other_runs_do_not_compare_anew(half, qtbot):
-    half.controller.show("compare")
-    half.controller.set_visible(True)
-    half.selection.select(half.runs[1:3])
-    before = len(half.drawn_plots())
-    show_rows(half.table, [row for row in half.rows if row.run != half.runs[-1]])
-    assert len(half.drawn_plots()) == before
-    show_rows(half.table, [row for row in half.rows if row.run != half.runs[2]])
-    assert half.selection.runs == (half.runs[1],)
-    qtbot.waitUntil(lambda: half.view.last("show_comparison") is None)
-
-
 def test_an_answer_about_earlier_runs_is_dropped(store):
     half = Half(SlowStore(store))
     half.controller.show("layers")

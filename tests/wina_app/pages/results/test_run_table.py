@@ -11,9 +11,7 @@ from tests.wina_app.stored_runs import CONFIGURATIONS, SPARSITIES
 from tests.wina_app.tour import settle
 from wina_core.analysis.results.columns import COLUMNS
 from wina_core.analysis.results.filter import parse_filter, passing
-from wina_core.analysis.results.measured import mean_over_units
 from wina_core.analysis.results.runs import MEAN, RunResults, is_measure
-from wina_core.specs import COST, FIDELITY, ORIGINAL
 
 RUNS = 1 + len(CONFIGURATIONS) * len(SPARSITIES)
 ACC = "metric\tdemo_choice\tacc"
@@ -48,17 +46,6 @@ def test_each_run_is_a_row_with_its_metrics_as_columns(rows):
         assert runs[ACC].value(row_number) == value
 
 
-def test_a_divergence_within_rounding_is_shown_as_zero(rows):
-    noisy = [row._replace(value=-2.303e-09, stderr=1e-10) if row.metric == "kl" else row for row in rows]
-    runs = show(ResultsTable(), noisy)
-    column = runs["metric\tdemo:heldout\tkl"]
-    texts = {column.text(row_number) for row_number in range(RUNS)}
-    assert {text.partition(" ")[0].strip("0") for text in texts} <= {".", "", "–"}, texts
-    cells = cells_of_rows(noisy)
-    row_number = next(row_number for row_number, row in enumerate(noisy) if row.metric == "kl")
-    assert float(cells["value"].text(row_number)) == 0.0
-
-
 def test_the_mean_is_over_the_preferred_metric_of_each_task_for_runs_that_have_all(rows):
     first = next(row for row in rows if row.metric == "acc")
     several = [
@@ -72,22 +59,6 @@ def test_the_mean_is_over_the_preferred_metric_of_each_task_for_runs_that_have_a
     assert runs[MEAN].text(1) == "–"
     titles = [column.title for column in runs.columns if is_measure(column.key)]
     assert titles == ["mean of tasks", "a acc_norm", "b acc", "a acc"]
-
-
-@pytest.mark.parametrize(
-    ("units", "mean"),
-    [
-        ({"a": 0.4, "b": 0.5, COST: 0.9}, 0.45),
-        ({"a": 0.4, FIDELITY: 0.1, ORIGINAL: 0.5}, 0.45),
-        ({"a": 0.4, FIDELITY: 0.5, ORIGINAL: None}, 0.45),
-        ({COST: 0.9}, 0.9),
-    ],
-)
-def test_a_run_is_as_sparse_as_its_units_are_on_average_in_the_table_and_in_comparisons(rows, units, mean):
-    first = next(row for row in rows if row.method == "wina" and row.metric == "acc")
-    of_units = [first._replace(task=name, unit=name, gated_sparsity=gated) for name, gated in units.items()]
-    assert show(ResultsTable(), of_units)["gated"].value(0) == pytest.approx(100 * mean)
-    assert mean_over_units(units) == pytest.approx(mean)
 
 
 def test_the_forms_share_filter_selection_and_plots(qtbot, page):

@@ -82,15 +82,6 @@ def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
     assert not [trace for trace in page.plots.frontier.plot.traces if trace.hollow], "the paper counts no shortcuts"
 
 
-def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(page, study, store):
-    page.controller.show_study(study)
-    run = expand(study)[0]
-    record(store, run, "piqa", "acc_norm", 0.5)
-    page.controller.refresh()
-    assert page.table.model().rowCount() == 5
-    assert column(page, "value")[-1] == "0.500", "as measured last"
-
-
 pytestmark = pytest.mark.usefixtures("qapp")
 
 

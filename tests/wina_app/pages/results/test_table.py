@@ -5,20 +5,18 @@ from itertools import product
 
 import pytest
 from PySide6.QtCore import QPersistentModelIndex, Qt
+from PySide6.QtGui import QColor
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.plots.frontier import (
     FrontierMeasure,
-    distinct_references,
-    frontier,
     kinds,
-    models,
     names,
 )
 from wina_app.pages.results.table import ResultsTable
+from wina_app.style.theme import tokens
 
 from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
 from tests.wina_app.stored_runs import (
-    GLOBAL,
     record_run,
     run_spec,
 )
@@ -26,7 +24,6 @@ from wina_core.analysis.comparison.frontier import FrontierLine
 from wina_core.analysis.results.columns import BY_KEY
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.specs import NO_ROTATION
-from wina_core.store.metric_frames import metrics_frame
 
 ACC = FrontierMeasure("demo_choice", "acc", True)
 
@@ -58,7 +55,7 @@ def values_of(table: ResultsTable, key: str) -> list[str]:
 def test_an_empty_table_is_sorted_all_the_same():
     table = ResultsTable()
     table.sort(BY_KEY["value"])
-    assert (table.rowCount(), table.common) == (0, {})
+    assert table.rowCount() == 0
 
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
@@ -127,9 +124,8 @@ def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
     table.sort(BY_KEY["target"])
     assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
-    fonts = [table.data(table.index(line, 0), Qt.ItemDataRole.FontRole) for line in (0, 3)]
-    assert fonts[0].bold() or fonts[0].weight() > fonts[0].Weight.Normal
-    assert fonts[1] is None
+    colours = [table.data(table.index(line, 0), Qt.ItemDataRole.ForegroundRole) for line in (0, 3)]
+    assert colours == [QColor(tokens().accent), None]
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -187,30 +183,6 @@ def test_a_copied_name_is_no_formula_for_a_spreadsheet(entries):
 
 
 # ---- frontier --------------------------------------------------------------------------------------------------------
-
-
-def test_references_that_differ_are_named_apart(store):
-    record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
-    rows = store.metric_rows()
-    moved = [
-        entry._replace(value=0.7) if entry.rotation != "none" and entry.method == "dense" else entry for entry in rows
-    ]
-    model = next(iter(models(metrics_frame(rows))))
-    assert len(distinct_references(frontier(metrics_frame(rows), ACC, model).dense)) == 1, (
-        "an exact rotation changes nothing"
-    )
-    names = [name for name, _ in distinct_references(frontier(metrics_frame(moved), ACC, model).dense)]
-    assert names == ["dense", "dense, global + heads"]
-
-
-def test_names_say_only_what_sets_lines_apart(store):
-    def line_names(**changes) -> list[str]:
-        rows = [entry._replace(**changes) if entry.rotation != "none" else entry for entry in store.metric_rows()]
-        return names(frontier(metrics_frame(rows), ACC, next(iter(models(metrics_frame(rows))))).lines)
-
-    assert line_names() == ["teal", "wina", "wina, global + heads"]
-    assert line_names(settings="limit 100")[2] == "wina, global + heads, limit 100"
-    assert line_names(plan="edited") == ["teal, uniform", "wina, uniform", "wina, global + heads, edited"]
 
 
 def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():

@@ -71,19 +71,6 @@ def test_the_first_column_stays_while_the_others_scroll(qtbot, page):
     assert page.table.selected_rows()
 
 
-def test_only_what_differs_is_shown_and_the_rest_is_told(page):
-    page.controller.set_filter("metric:acc method:teal")
-    page.list.differing.setChecked(True)
-    assert headings(page) == ["gated", "net", "target", "value"]
-    assert "method teal" in page.list.common.whole()
-    assert "n 800" in page.list.common.whole()
-    page.controller.set_filter("metric:acc")
-    assert "method" in headings(page), "it follows what is shown"
-    page.list.differing.setChecked(False)
-    assert headings(page) == ColumnChoice().visible_keys()
-    assert page.list.common.whole() == ""
-
-
 def test_tags_and_notes_are_edited_in_the_inspector(qtbot, page, store):
     page.table.selectRow(0)
     run = page.controller.table.run_at(0)

@@ -20,7 +20,6 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import (
     DEFAULT_COUNT,
-    TOLERANCE,
     Count,
     SparsityRow,
     differ,
@@ -69,8 +68,6 @@ class BarConfiguration:
     name: str
     label: str
     """Name with measured and target sparsity, and a warning sign where the run misses the chosen one."""
-    flag: str
-    """Distance of the measured sparsity from the chosen one, "" within tolerance."""
     method: str
     """Method's name, for the colour."""
     bars: tuple[TaskBar, ...]
@@ -92,10 +89,6 @@ class BarChart:
     """Configurations beyond the most that are drawn."""
     count: Count = DEFAULT_COUNT
     """Kind of measured sparsity that is compared with the chosen one."""
-
-    @property
-    def flagged(self) -> int:
-        return sum(bool(configuration.flag) for configuration in self.configurations)
 
 
 def bar_metrics(table: "pd.DataFrame") -> list[str]:
@@ -205,7 +198,7 @@ def _configuration(
     reached = sparsity_of(mean, count)
     sign = f" {WARNING} " if differ(reached, sparsity) else ", "
     label = f"{name}{sign}{sparsity_name(mean, count)}"
-    return BarConfiguration(rows[0].run, name, label, difference_text(reached, sparsity), method, bars)
+    return BarConfiguration(rows[0].run, name, label, method, bars)
 
 
 def bar_readout(name: str, chart: BarChart, bar: TaskBar) -> str:
@@ -433,20 +426,6 @@ class TaskBarsPanel(PlotPanel):
         self.sparsity.fill([(percent(sparsity), sparsity) for sparsity in choices.sparsities], choices.sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:
-        """Draw the bars, and note how many miss the chosen sparsity or are left out."""
-        notes = (_flagged(chart), left_out_note(chart.left_out)) if chart else ()
-        self.show_notes(*notes)
+        """Draw the bars, and note how many are left out."""
+        self.show_notes(left_out_note(chart.left_out) if chart else "")
         self.plot.show_chart(chart)
-
-
-def _flagged(chart: BarChart) -> str:
-    """Say how many bars' runs miss the chosen sparsity; empty for none."""
-    if not chart.flagged:
-        return ""
-    return "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}".format(
-        warning=WARNING,
-        count=chart.flagged,
-        all=len(chart.configurations),
-        tolerance=f"{100 * TOLERANCE:g}",
-        sparsity=percent(chart.sparsity),
-    )
