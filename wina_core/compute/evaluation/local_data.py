@@ -124,7 +124,7 @@ def check_json_lines(path: Path) -> None:
 def check_columns(task: Any, folder: Path) -> None:
     """Raise WinaError if a task's local data lack a column that is needed only later.
 
-    Those are fields named without braces, which lm-eval would take for the text itself, and columns that score an answer.
+    Those are fields named without braces, which lm-eval would take for the text, and columns that score an answer.
     """
     config = task.config
     fields = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}

@@ -120,6 +120,14 @@ def test_missing_columns_are_named(tmp_path: Path, task, split, document, missin
         check_tasks(spec_of(tmp_path, task))
 
 
+def test_columns_that_only_scoring_reads_are_missed_at_once(tmp_path: Path, monkeypatch):
+    pytest.importorskip("jieba")
+    monkeypatch.setattr(tasks, "_stock_paths", lambda: {"longbench_trec": "longbench/trec.yaml"})
+    write(tmp_path / "longbench" / "test.jsonl", {"context": "", "question": "?", "answers": ["Text"]})
+    with pytest.raises(WinaError, match="all_classes is missing"):
+        check_tasks(spec_of(tmp_path, "longbench_trec"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
