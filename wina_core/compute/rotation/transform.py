@@ -101,7 +101,7 @@ def rotate(
     reporter.check()
 
     search = search or Search(reporter)
-    dense_residuals = layer_energies(view, reporter, search) if earlier is None else earlier.dense_residuals
+    dense_residuals = layer_energies(view, reporter) if earlier is None else earlier.dense_residuals
     folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
     residuals: dict[int, tuple[LayerRecord, ...]] = {}  # by layer: restored ones come before those that are rotated
     layer_files = None

@@ -232,12 +232,10 @@ class Session:
         start = pausable_clock.now()
         calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
-            stages = stages_of(file, reporter)
             with cancellable(loaded.model, reporter):
-                calibration = calibrate(loaded, method, spec, reporter, shares, stages)
+                calibration = calibrate(loaded, method, spec, reporter, shares)
             products.remember_seconds(key, pausable_clock.now() - start)
-            if write_cached(file, "calibration", calibration.save, reporter):
-                stages.discard()
+            write_cached(file, "calibration", calibration.save, reporter)
         return calibration, calibration.record(key, pausable_clock.now() - start, method.selection)
 
     def allocation(
