@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.specs import MethodSpec
@@ -89,12 +88,6 @@ def test_a_number_that_is_not_finite_is_traced_to_its_layer():
     passage = Passage(loaded.view, BATCHES)
     with pytest.raises(WinaError, match="not numbers on a text from decoder layer 1 on;"):
         list(passage.layers(NullReporter(), where="on a text"))
-
-
-def test_a_pass_can_be_cancelled_between_batches():
-    passage = Passage(tiny_loaded().view, BATCHES)
-    with pytest.raises(Cancelled):
-        list(passage.layers(RecordingReporter(after=4)))
 
 
 def test_calls_on_other_batches_are_refused():

@@ -5,12 +5,10 @@ import sys
 import pytest
 import torch
 
-from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import KINDS, tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled, WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.specs import ModelSource
@@ -75,15 +73,3 @@ def test_a_model_in_files_passes_by_layer_with_states_in_a_file(tmp_path, monkey
     order = [layer.index for modules in released for layer in view.layers if layer.module in modules]
     assert order == [0, 1, 2, 2, 1, 0], "each layer's memory is given back twice"
     assert not any(path.is_file() for path in cache_folder().iterdir())
-
-
-def test_it_ends_between_rows():
-    with pytest.raises(Cancelled):
-        differentiate_samples(tiny_loaded().view, ROWS, [], RecordingReporter(after=14), by_layer=True)
-
-
-def test_logits_that_are_not_numbers_are_refused():
-    view = tiny_loaded().view
-    view.layers[1].projections["up"].weight[0, 0] = torch.nan
-    with pytest.raises(WinaError, match="logits are not numbers"):
-        differentiate_samples(view, ROWS, [], NullReporter(), by_layer=True)

@@ -7,7 +7,6 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits
 from wina_core.compute.models.quantize import quantize
@@ -17,10 +16,9 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization import apply
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
-from wina_core.specs import NO_ROTATION, BitsPlan, MethodSpec, ModelSource, QuantizationSpec, TextSpec
-from wina_core.specs.plans import UniformSparsity
+from wina_core.specs import NO_ROTATION, BitsPlan, ModelSource, QuantizationSpec, TextSpec
 
 
 @pytest.fixture
@@ -90,11 +88,6 @@ def test_a_plan_gives_each_matrix_its_bits(text):
     assert type(projections[1]["down"].linear) is torch.nn.Linear, "16 bits stay as they are"
 
 
-def test_a_plan_by_energy_holds_no_more_than_the_same_bits_for_all(text):
-    plan = BitsPlan.uniform(tiny_loaded().view.layout, 4)
-    assert held_bits(quantized(text, bits=plan, by_energy=True)) <= 4 + 32 / 16
-
-
 def test_fused_matrices_take_equal_bits(text):
     plan = BitsPlan.uniform(tiny_loaded("phi3").view.layout, 4).with_cells({(0, 1): 8})
     with pytest.raises(WinaError, match=r"q, k, v of layer 0 are one matrix in this model .* has q 4, k 8, v 4; give"):
@@ -110,21 +103,6 @@ def test_the_head_has_bits_of_its_own_and_a_tied_embedding_stays(text):
     assert type(loaded.model.get_output_embeddings()) is QuantizedLinear
     assert summarize(loaded).shape.head_weights == summarize(before).shape.head_weights
     torch.testing.assert_close(head.weight, before.view.head.weight, rtol=0, atol=0.02)
-
-
-def test_runs_in_the_order_of_energy_are_gated_like_any_matrix(text):
-    loaded = quantized(text, bits=4, by_energy=True)
-    with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)), torch.no_grad():
-        gated = logits(loaded)
-    assert gated.isfinite().all()
-    assert not torch.equal(gated, logits(loaded))
-
-
-def test_quantizing_can_be_cancelled(text):
-    loaded = tiny_loaded()
-    spec = QuantizationSpec(quantizer="gptq", by_energy=True, group=16, text=text)
-    with pytest.raises(Cancelled):
-        quantize(loaded, spec, RecordingReporter(after=4))
 
 
 def test_a_budget_below_two_bits_with_scales_is_named(text):

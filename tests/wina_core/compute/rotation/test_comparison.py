@@ -75,18 +75,6 @@ def test_the_divergence_is_that_of_the_scored_positions():
     assert compared.kl == pytest.approx(gated_divergence(loaded, ROWS, SHARED, HALF), rel=1e-4)
 
 
-@pytest.mark.parametrize("family", ["mixtral", "solar_open", "llama"])
-def test_the_identity_as_a_basis_gates_as_no_rotation(family):
-    loaded = tiny_loaded(family, dtype=torch.float64)
-    identity, layers = torch.eye(32, dtype=torch.float64), len(loaded.view.layers)
-    candidates = [
-        ComparedRotation(NO_ROTATION, [LayerBases()] * layers),
-        ComparedRotation(WEIGHTS, [LayerBases(identity, identity)] * layers),
-    ]
-    none, turned = compare_rotations(loaded.view, candidates, ROWS, 0.5, NullReporter())
-    assert turned.rows == pytest.approx(none.rows, rel=1e-6)
-
-
 def test_fewer_rows_than_an_error_needs_are_refused():
     loaded = tiny_loaded()
     for text, sampled in ((ROWS[:5], None), (ROWS, ROWS[:5])):

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tests.wina_core.compute.gated import broken_model
-from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, KINDS, tiny_loaded, tiny_tokens
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
@@ -22,7 +21,7 @@ from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergenc
 from wina_core.compute.rotation.matrices import save_matrices
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, RotationSpec, TextSpec
 
 WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}
@@ -205,20 +204,6 @@ def test_a_model_with_shortcuts_is_not_rotated_again(text: TextSpec) -> None:
         rotate(loaded, _spec(text, "global"), NullReporter())
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        RotationSpec(),
-        RotationSpec(weighting="sensitivity"),
-        RotationSpec(mode="none", objective="error"),
-        RotationSpec(weighting="sensitivity", matrices="given.safetensors"),
-    ],
-)
-def test_measured_bases_are_never_made_of_weights_alone_for_want_of_a_text(spec: RotationSpec) -> None:
-    with pytest.raises(ValueError, match="are measured on a text, but no tokens were given"):
-        list(choose_bases(tiny_loaded().view, spec, None, NullReporter()))
-
-
 # ---- given matrices --------------------------------------------------------------------------------------------
 
 
@@ -270,16 +255,6 @@ def test_unfit_matrices_are_refused_before_the_model_is_touched(tmp_path, text, 
     assert _logits(loaded).equal(dense)
 
 
-def test_a_mode_the_matrices_lack_is_named(tmp_path: Path, text: TextSpec) -> None:
-    path = tmp_path / "matrices.safetensors"
-    bases: dict[str, Tensor] = {}
-    rotate(tiny_loaded(), _spec(text, "per_site"), NullReporter(), into=bases)
-    save_matrices(bases, path)
-    assert sorted(load_file(path)) == [f"layers.{i}.{site}" for i in range(3) for site in ("attention", "mlp")]
-    with pytest.raises(WinaError, match=r'no matrix "layers.0.heads", which a per_site rotation with heads needs'):
-        rotate(tiny_loaded(), _spec(text, "per_site", per_head=True, matrices=str(path)), NullReporter())
-
-
 def test_a_refused_matrices_file_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(WinaError, match=r"could not be written to .*; free some space or choose another folder"):
@@ -287,14 +262,6 @@ def test_a_refused_matrices_file_is_explained(tmp_path: Path) -> None:
 
 
 # ---- the course of a rotation ----------------------------------------------------------------------------------
-
-
-def test_a_rotation_reports_layers_and_can_be_cancelled(text: TextSpec) -> None:
-    reporter = RecordingReporter()
-    rotate(tiny_loaded(), _spec(text, "per_site"), reporter)
-    assert {call[1:3] for call in reporter.calls} == {(3, "layers")}
-    with pytest.raises(Cancelled):
-        rotate(tiny_loaded(), _spec(text, "per_site"), RecordingReporter(reporter.checks - 1))
 
 
 # ---- models that compute NaN or infinities ------------------------------------------------------------------------

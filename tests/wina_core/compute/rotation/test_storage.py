@@ -67,13 +67,6 @@ def test_a_folder_with_shortcuts_warns_other_loaders(tmp_path: Path) -> None:
     assert not info["unexpected_keys"]
 
 
-def test_float64_stays_exact_through_an_export(tmp_path: Path) -> None:
-    rotated = _rotated(tmp_path, "per_site", "qwen3", dtype=torch.float64)
-    dense = tiny_loaded("qwen3", tied=True, dtype=torch.float64).model(tiny_tokens()).logits
-    save_rotated(rotated, tmp_path / "exported")
-    assert relative_deviation(_load(tmp_path / "exported").model(tiny_tokens()).logits, dense) < 1e-12
-
-
 # ---- what is refused -------------------------------------------------------------------------------------------
 
 
