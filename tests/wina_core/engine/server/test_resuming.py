@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
@@ -23,11 +22,10 @@ from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, Event, Partial
 from wina_core.model_info import products
-from wina_core.records import RotationReport, UnitRecord
+from wina_core.records import UnitRecord
 from wina_core.specs import (
     DENSE,
     MethodSpec,
-    ModelSource,
     Quantization,
     QuantizationSpec,
     RotationSpec,
@@ -103,39 +101,6 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     if memory and quantization == "none":  # elsewhere loading takes most of the checks of an attempt
         assert any("This continues after layer" in line for line in lines)
     assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
-
-
-class AfterTwoLayers(RecordingReporter):
-    """A reporter that cancels once two layers are rotated."""
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        super().progress(done, total, unit, metric)
-        if self.stages[-1] == "rotation" and done == 3:  # the third waits for the basis of the next
-            self.after = self.checks
-
-
-def rotated_report(folder: Path, text: TextSpec, reporter: RecordingReporter) -> RotationReport:
-    loaded = Session().prepare(ModelSource(location=str(folder)), RotationSpec(text=text), reporter)
-    assert loaded.rotation_report is not None
-    return loaded.rotation_report
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
-def test_a_kept_layer_that_does_not_fit_is_rotated_once_from_its_original(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    folder = tiny_folder(tmp_path / "model")
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = rotated_report(folder, text, RecordingReporter())
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
-    with pytest.raises(Cancelled):
-        rotated_report(folder, text, AfterTwoLayers())
-    for file in (cache_folder() / "rotated").glob(".changed-*/layer-*"):
-        save_file(load_file(file), file, {"records": '[{"of": "another version"}]'})
-    reporter = RecordingReporter()
-    found = rotated_report(folder, text, reporter)
-    assert any("Layer 0 is rotated again." in line for line in reporter.lines)
-    assert found.logits_deviation == expected.logits_deviation
-    assert found.residuals == expected.residuals
 
 
 def test_checkpoints_are_of_one_text(text):
