@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import FEW_KINDS, KINDS, tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
@@ -118,6 +120,18 @@ def test_a_disk_without_room_for_the_states_is_named(monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     with pytest.raises(WinaError, match=r"hidden states take 0\.0 GB, but .* has 0\.0 GB left; free some space"):
         Passage(tiny_loaded().view, BATCHES)
+
+
+def test_a_disk_without_room_for_a_checkpoint_loses_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    reporter = RecordingReporter()
+    stages = Stages(reporter, tmp_path / "kept")
+    stages.write("first", {"x": torch.ones(3)})
+    stages.write("second", {"x": torch.ones(3)})
+    (line,) = reporter.lines
+    assert "This could not continue from here if it ended now: With what stays free, a checkpoint takes 1.0 GB" in line
+    stages.discard()
+    assert not (tmp_path / "kept").exists()
 
 
 # ---- gradients a layer at a time equal those of the whole graph, in every family -------------------------------------

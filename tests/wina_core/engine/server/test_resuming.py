@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
@@ -133,15 +132,3 @@ def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
     carried("first", 0.4, continued).finish()
     assert any("continues after layer" in line for line in continued.lines)
     assert not (tmp_path / "passes").exists(), "nothing is left of the passes"
-
-
-def test_a_disk_without_room_for_a_checkpoint_loses_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    reporter = RecordingReporter()
-    stages = Stages(reporter, tmp_path / "kept")
-    stages.write("first", {"x": torch.ones(3)})
-    stages.write("second", {"x": torch.ones(3)})
-    (line,) = reporter.lines
-    assert "This could not continue from here if it ended now: With what stays free, a checkpoint takes 1.0 GB" in line
-    stages.discard()
-    assert not (tmp_path / "kept").exists()
