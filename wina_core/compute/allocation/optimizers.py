@@ -109,15 +109,15 @@ def between(sparsities: Sequence[float], costs: Sequence[float], step: float) ->
     return CostCurve(grid, np.interp(grid, sparsities, roots) ** 2)
 
 
-def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, points: int = 9) -> CostCurve:
-    """Return the parabola through three measurements, within `reach` of the middle one, at `points` sparsities.
+def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float) -> CostCurve:
+    """Return the parabola through three measurements, within `reach` of the middle one, at nine sparsities.
 
     If the middle one lies at an end (a cell at 0), two are left, joined by a line. The curve stays within the
     measurements.
     """
     x, y = np.unique(sparsities, return_index=True)
     centre = sparsities[1]
-    grid = np.union1d(np.linspace(max(x[0], centre - reach), min(x[-1], centre + reach), points), [centre])
+    grid = np.union1d(np.linspace(max(x[0], centre - reach), min(x[-1], centre + reach), 9), [centre])
     coefficients = np.polyfit(x - centre, np.asarray(costs, dtype=np.float64)[y], len(x) - 1)
     return CostCurve(grid, np.asarray(np.polyval(coefficients, grid - centre), dtype=np.float64))
 

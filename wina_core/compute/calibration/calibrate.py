@@ -19,10 +19,10 @@ from wina_core.compute.calibration.inputs import (
     sites,
     sites_of_experts,
 )
-from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, from_named, to_named
+from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import ScoredPositions
-from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
@@ -35,7 +35,6 @@ from wina_core.compute.scoring import (
     check_experts,
     kept_low_rank,
 )
-from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LEAST_EXPERT_TOKENS
 from wina_core.specs import CalibrationSpec, MethodSpec
@@ -55,7 +54,6 @@ def calibrate(
     spec: CalibrationSpec,
     reporter: Reporter,
     shares: SparsityPlan | None = None,
-    stages: Stages | None = None,
 ) -> Calibration:
     """Measure score quantiles over all tokens but BOS; output errors, kept energies and input vectors over a sample.
 
@@ -63,7 +61,7 @@ def calibrate(
     gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
     `gating.tuning` corrects the thresholds). Memory grows neither with the text nor with the layers. A centred
     method reads the text twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores
-    depend on it. An interrupted calibration continues from its `stages`.
+    depend on it.
 
     Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
     finite; Cancelled between batches.
@@ -76,7 +74,7 @@ def calibrate(
     if rule.projections == ():
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
-    centred, stages = rule.centring != "none", stages or Stages()
+    centred = rule.centring != "none"
     vectors = centred or method.correction == "mean"
     scored = ScoredPositions.of(loaded.view, tokens)
     total = scored.count(tokens)
@@ -93,23 +91,12 @@ def calibrate(
 
     if centred:
         find = modes if rule.centring == "inputs" else density_peak
-        checkpoint = PassCheckpoint(
-            stages,
-            "centres",
-            collected=lambda: to_named("centre", centres),
-            restore=lambda tensors: centres.update(from_named(tensors, "centre")),
-        )
-        for layer_sites in _passed(
-            loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)
-        ):
+        for layer_sites in _passed(loaded, tokens, partial(sites_of, scoring=False), reporter, "modes", (0, 2)):
             for index, site in enumerate(layer_sites):
                 centres[site.layer.index, index] = _centre(site, find).to(site.sample.dtype)
     calibration = Calibration.empty(layout, total)
-    checkpoint = PassCheckpoint(stages, "quantiles", collected=calibration.tensors, restore=calibration.restore)
     phase = (1, 2) if centred else (0, 1)
-    for layer_sites in _passed(
-        loaded, tokens, partial(sites_of, scoring=True), checkpoint, reporter, "score quantiles", phase
-    ):
+    for layer_sites in _passed(loaded, tokens, partial(sites_of, scoring=True), reporter, "score quantiles", phase):
         _measure(calibration, method, layer_sites, reporter)
     return calibration
 
@@ -125,7 +112,6 @@ def _passed(
     loaded: LoadedModel,
     tokens: Tensor,
     sites_of: Callable[[LayerView], tuple[CalibrationSite, ...]],
-    checkpoint: PassCheckpoint,
     reporter: Reporter,
     activity: str,
     phase: tuple[int, int],
@@ -146,7 +132,7 @@ def _passed(
     count = len(loaded.view.layers)
     reporter.stage("calibration")
     try:
-        for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
+        for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks):
             check_finite(held)
             yield tuple(held)
             release()

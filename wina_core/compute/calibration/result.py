@@ -137,8 +137,8 @@ class Calibration:
 
     def tensors(self) -> dict[str, Tensor]:
         vectors: dict[str, Tensor] = {}
-        for kind, by_cell in self._vectors:
-            vectors |= to_named(kind, by_cell)
+        for kind, name in _VECTORS.items():
+            vectors |= _to_named(kind, getattr(self, name))
         return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
 
     @property
@@ -148,24 +148,6 @@ class Calibration:
             content_hash.update(name.encode())
             content_hash.update(tensor.contiguous().numpy().tobytes())
         return content_hash.hexdigest()[:16]
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` of the same layout returned; raise KeyError or ValueError for others, unchanged."""
-        pairs = [
-            (stored, tensors[name])
-            for name, stored in (("quantiles", self.quantiles), ("errors", self.errors), ("energies", self.energies))
-        ]
-        # Compared first, so that nothing is changed if one does not fit.
-        if any(stored.shape != loaded.shape for stored, loaded in pairs):
-            raise ValueError("of another layout")
-        for stored, loaded in pairs:
-            stored.copy_(loaded)
-        for kind, vectors in self._vectors:
-            vectors |= from_named(tensors, kind)
-
-    @property
-    def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
-        return tuple((kind, getattr(self, name)) for kind, name in _VECTORS.items())
 
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
@@ -188,7 +170,7 @@ class Calibration:
                         tensors["quantiles"],
                         tensors["errors"],
                         tensors["energies"],
-                        **{name: from_named(tensors, kind) for kind, name in _VECTORS.items()},
+                        **{name: _from_named(tensors, kind) for kind, name in _VECTORS.items()},
                     )
                     calibration._check()
                     return calibration
@@ -232,11 +214,11 @@ def _between(means: Tensor, target: float) -> Tensor:
     return torch.lerp(means[lower], means[lower + 1], position - lower)
 
 
-def to_named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
+def _to_named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
     """Return the vectors of cells by the names that they have in a file."""
     return {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
 
 
-def from_named(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
+def _from_named(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
     split = [(name.split("."), tensor) for name, tensor in tensors.items()]
     return {(int(name[1]), int(name[2])): tensor for name, tensor in split if name[0] == kind}

@@ -121,15 +121,6 @@ def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
         _store(view, layer, block, factors.to(layer.projections[block[0]].linear.weight.device))
 
 
-def is_folded(name: str) -> bool:
-    return name.startswith(_PREFIX)
-
-
-def restore_folded(layer: LayerView, name: str, factors: Tensor) -> None:
-    """Declare norms that were the layer's buffer of this name."""
-    layer.module.register_buffer(name, factors, persistent=False)
-
-
 def _row_factors(layer: LayerView, name: str) -> Tensor | None:
     factors: Tensor | None = getattr(layer.module, f"{_PREFIX}rows_{name}", None)
     return factors

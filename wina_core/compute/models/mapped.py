@@ -98,12 +98,13 @@ class MappedWeights:
             if tensor.data_ptr() in unchanged:
                 drop_pages(tensor)
 
-    def move(self, module: nn.Module, file: Path, metadata: Mapping[str, str] | None = None) -> None:
+    def move(self, module: nn.Module, file: Path) -> None:
         """Write a module's changed weights to a safetensors file, and read them from there from now on.
 
         Raises WinaError if the disk refuses.
         """
-        changed = {name: tensor.contiguous() for name, tensor in _tensors(module).items() if not self.holds(tensor)}
+        current = _tensors(module)
+        changed = {name: tensor.contiguous() for name, tensor in current.items() if not self.holds(tensor)}
         # safetensors refuses tensors that share memory.
         owners = {tensor.data_ptr(): name for name, tensor in changed.items()}
         changed = {
@@ -112,34 +113,11 @@ class MappedWeights:
         if not changed:
             return
         try:
-            save_atomically(changed, file, metadata)
+            save_atomically(changed, file)
+            with safe_open(file, framework="pt") as opened:
+                stored = {name: opened.get_tensor(name) for name in changed}
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} could not be written ({error}); free some space.") from error
-        self.read(module, file)
-
-    def read(self, module: nn.Module, file: Path, register: Callable[[str, Tensor], object] = lambda *_: None) -> None:
-        """Read a module's weights from a file of `move`.
-
-        `register` takes the name and the tensor of a buffer that the module had then but lacks now. Raises WinaError if
-        the file is damaged or of another model.
-        """
-        try:
-            with safe_open(file, framework="pt") as opened:
-                stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
-        except (OSError, SafetensorError) as error:
-            raise WinaError(f"{file} is damaged ({error}); delete it.") from error
-        current = _tensors(module)
-        if any(
-            (stored[name].shape, stored[name].dtype) != (current[name].shape, current[name].dtype)
-            for name in stored
-            if name in current
-        ):
-            raise WinaError(f"{file} belongs to another model; delete it.")
-        for name in stored.keys() - current.keys():
-            register(name, stored[name])
-        current = _tensors(module)
-        if not stored.keys() <= current.keys():
-            raise WinaError(f"{file} belongs to another model; delete it.")
         for tensor in in_files(current[name] for name in stored):
             drop_pages(tensor)  # else the mapping of the whole file keeps them
         for name, tensor in stored.items():

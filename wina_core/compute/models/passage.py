@@ -64,7 +64,7 @@ Hooks = Callable[[LayerView], Iterable[Any]]
 
 @dataclass(frozen=True)
 class PassCheckpoint:
-    """A place on disk for the states of a pass and of its measurement."""
+    """A place on disk for the states of a pass, with the counts of its lanes."""
 
     stages: Stages
     name: str
@@ -72,10 +72,6 @@ class PassCheckpoint:
     """A name for each lane; a pass may continue with fewer lanes than were kept."""
     earlier: str = ""
     """Name of the pass that is continued, if it is another one."""
-    collected: Callable[[], Mapping[str, Tensor]] = dict
-    """Returns what the measurement has found in the layers so far."""
-    restore: Callable[[dict[str, Tensor]], None] = lambda _: None
-    """Takes that again; raises KeyError or ValueError, and changes nothing, if it does not fit."""
 
 
 class Passage:
@@ -135,7 +131,7 @@ class Passage:
                 interval = max(CHECKPOINT_SECONDS, (saved - start) / _WRITING)
 
     def _save(self, checkpoint: PassCheckpoint, passed: int) -> None:
-        tensors = {f"found/{key}": tensor for key, tensor in checkpoint.collected().items()}
+        tensors: dict[str, Tensor] = {}
         for lane, (name, gates) in enumerate(zip(checkpoint.lanes, self._lanes, strict=True)):
             tensors |= {f"states/{name}/{batch}": tensor for batch, tensor in enumerate(self._hidden.of(lane))}
             counts = gates.counts() if isinstance(gates, CountedLane) else {}
@@ -165,8 +161,6 @@ class Passage:
             ]
             if not all(gates.accepts(gate_counts) for gates, gate_counts in counts):
                 return 0
-            # Last of what may not fit, since it changes the measurement.
-            checkpoint.restore(_under("found/", stage.tensors))
         except (KeyError, TypeError, ValueError):  # of another version, or without one of the lanes
             return 0
         for gates, gate_counts in counts:

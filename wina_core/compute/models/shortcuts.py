@@ -42,17 +42,12 @@ def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
     layer.module.forward = partial(_forward, layer)
 
 
-def restore_shortcut(layer: LayerView, name: str, matrix: Tensor) -> None:
-    """Attach a matrix that was the layer's buffer of this name."""
-    set_shortcut(layer, next(branch for branch in _BRANCHES if name == branch + _SUFFIX), matrix)
-
-
 def attach_shortcuts(view: ModelView) -> None:
     """Attach the matrices that are buffers of the layers already, such as those of a view of other modules."""
     for layer in view.layers:
-        for name, matrix in list(layer.module.named_buffers(recurse=False)):
-            if is_shortcut(name):
-                restore_shortcut(layer, name, matrix)
+        for branch in _BRANCHES:
+            if (matrix := getattr(layer.module, branch + _SUFFIX, None)) is not None:
+                set_shortcut(layer, branch, matrix)
 
 
 def shortcuts(view: ModelView) -> dict[str, Tensor]:

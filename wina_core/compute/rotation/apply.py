@@ -46,22 +46,18 @@ def apply_bases(
     bases: Iterable[LayerBases],
     reporter: Reporter,
     finished: Callable[[LayerView], object] = lambda _: None,
-    restored: Callable[[LayerView], bool] = lambda _: False,
 ) -> None:
     """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
 
-    `finished` is called with each layer, in order, after its last change. It is not called with a layer that `restored`
-    has set to its final weights.
+    `finished` is called with each layer, in order, after its last change.
 
     Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
     keep the mean (see `statistics`).
     """
     stream: Tensor | None = None  # basis of the residual stream at the output of the previous layer
     previous: LayerView | None = None
-    is_restored = False
     for layer, basis in zip(view.layers, bases, strict=True):
-        was_restored, is_restored = is_restored, restored(layer)
-        if basis.heads is not None and not is_restored:
+        if basis.heads is not None:
             _rotate_heads(view, layer, basis.heads)
         if basis.attention is not None and basis.mlp is not None:
             if stream is None or previous is None:
@@ -69,25 +65,23 @@ def apply_bases(
                 untie(view)
                 for embedding in filter(None, (view.embedding, view.positions)):
                     _rotate_columns(embedding.weight, _right_product(embedding.weight, basis.attention))
-            elif not was_restored:
+            else:
                 # A layer's last write goes into the next layer's basis, so it is finished one layer later.
                 _rotate_write(previous, "mlp", stream, basis.attention)
                 finished(previous)
-            if not is_restored:
-                _rotate_reads(layer, basis.attention, basis.mlp)
-                # A parallel layer writes once, at its end: o is then rotated with the MLP.
-                if not layer.parallel:
-                    _rotate_write(layer, "attention", basis.attention, basis.mlp)
+            _rotate_reads(layer, basis.attention, basis.mlp)
+            # A parallel layer writes once, at its end: o is then rotated with the MLP.
+            if not layer.parallel:
+                _rotate_write(layer, "attention", basis.attention, basis.mlp)
             stream, previous = basis.mlp, layer
-        elif not is_restored:
+        else:
             finished(layer)
         reporter.stage("rotation")  # again for each layer, since taking its basis may have been another stage
         reporter.progress(layer.index + 1, len(view.layers), "layers")
         reporter.check()
     if stream is not None and previous is not None:
-        if not is_restored:
-            _rotate_write(previous, "mlp", stream, stream)
-            finished(previous)
+        _rotate_write(previous, "mlp", stream, stream)
+        finished(previous)
         _fold_and_rotate([view.head], view.final_norm, stream)
 
 

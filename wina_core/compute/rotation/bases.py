@@ -1,6 +1,6 @@
 """The bases of a RotationSpec, computed from the model and, if needed, a text."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial, reduce
 from itertools import repeat
 
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.passage import PassCheckpoint
 from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
@@ -61,7 +60,9 @@ def choose_bases(
         return
     layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
     if spec.reads_text and tokens is not None:
-        layers = _with_moments(view, tokens, 1 if spec.mode == "per_layer" else 2, reporter, search)
+        count = 1 if spec.mode == "per_layer" else 2
+        if any(_stored_eigenvectors(search, layer.index, layer, count) is None for layer in view.layers):
+            layers = dense_moments(view, tokens, reporter)
     for layer, moment in layers:
         heads = _head_bases(view, layer) if spec.per_head else None
         if spec.mode == "none":
@@ -75,34 +76,6 @@ def choose_bases(
             makers = [partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp)]
             attention, mlp = _eigenvectors(search, layer.index, layer, makers)
             yield LayerBases(attention, mlp, heads)
-
-
-def _with_moments(
-    view: ModelView, tokens: Tensor, count: int, reporter: Reporter, search: Search
-) -> Iterator[tuple[LayerView, Moments | None]]:
-    """Yield each layer with its moments, or with None if an interrupted search stored its `count` bases.
-
-    The caller stores a layer's bases before it takes the next layer, so a pass may continue after any layer whose
-    predecessors' bases are all stored.
-    """
-    is_stored = [_stored_eigenvectors(search, layer.index, layer, count) is not None for layer in view.layers]
-    yielded = 0
-
-    def restore(state: Mapping[str, Tensor]) -> None:
-        # The moments of these layers are not computed again, so their bases must be there.
-        if not all(is_stored[: int(state["yielded"])]):
-            raise ValueError("bases are missing")
-
-    if not all(is_stored):
-        checkpoint = PassCheckpoint(
-            search, "moments", collected=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
-        )
-        for layer, moment in dense_moments(view, tokens, reporter, checkpoint):
-            # A continued pass skips the first layers, whose bases are stored.
-            yield from zip(view.layers[yielded : layer.index], repeat(None), strict=False)
-            yielded = layer.index + 1
-            yield layer, moment
-    yield from zip(view.layers[yielded:], repeat(None), strict=False)
 
 
 def _eigenvectors(
@@ -156,16 +129,9 @@ def stream_bases(
     def totals() -> Tensor:
         sums = torch.zeros(len(specs), view.hidden_size, view.hidden_size, dtype=torch.float64)
         sums = sums.to(view.layers[0].projections["o"].linear.weight.device)
-
-        def restore(state: Mapping[str, Tensor]) -> None:
-            if state["grams"].shape != sums.shape:
-                raise ValueError("of another model")
-            sums.copy_(state["grams"])
-
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
-            checkpoint = PassCheckpoint(search, "moments", collected=lambda: {"grams": sums}, restore=restore)
-            layers = dense_moments(view, tokens, reporter, checkpoint)
+            layers = dense_moments(view, tokens, reporter)
         reporter.stage("moments of inputs")
         for layer, moment in layers:
             for total, spec in zip(sums, specs, strict=True):

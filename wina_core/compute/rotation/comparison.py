@@ -35,7 +35,6 @@ from wina_core.compute.rotation.refine import (
     turned_norms,
 )
 from wina_core.compute.rotation.statistics import preserve_mean_of_layers, weight_gram
-from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord, RotationCandidate
 from wina_core.records.intervals import FEWEST_ROWS, mean_stderr
@@ -196,8 +195,6 @@ class _BasisLane:
 
 
 _BLOCK = 1024
-_ENERGIES = "energies"
-"""Name of the stage of layers that were measured."""
 
 
 @torch.no_grad()
@@ -210,29 +207,16 @@ def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
     return _records(view, "off_diagonal_energy", energy)
 
 
-def layer_energies(view: ModelView, reporter: Reporter, stages: Stages | None = None) -> tuple[LayerRecord, ...]:
-    """Return `off_diagonal_energies`, measured a layer at a time, between which the job can be cancelled.
-
-    An interrupted measurement continues from its `stages`.
-    """
-    stages = stages or Stages()
-    records = _kept_records(stages)
+def layer_energies(view: ModelView, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """Return `off_diagonal_energies`, measured a layer at a time, between which the job can be cancelled."""
+    records: list[LayerRecord] = []
     reporter.stage("orthogonality of columns")
-    for layer in view.layers[len({record.layer for record in records}) :]:
+    for layer in view.layers:
         reporter.check()
         records += off_diagonal_energies(replace(view, layers=(layer,)))
         view.give_back(layer.module)
-        stages.write(_ENERGIES, {}, records=[record.model_dump(mode="json") for record in records])
         reporter.progress(layer.index + 1, len(view.layers), "layers")
     return tuple(records)
-
-
-def _kept_records(stages: Stages) -> list[LayerRecord]:
-    stage = stages.read(_ENERGIES)
-    try:
-        return [] if stage is None else [LayerRecord.model_validate(record) for record in stage.note["records"]]
-    except (KeyError, TypeError, ValueError):  # of another version
-        return []
 
 
 @torch.no_grad()

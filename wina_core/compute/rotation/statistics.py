@@ -17,7 +17,7 @@ from wina_kernels.dense import multiply_in_float32
 
 from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases, bfloat16_gram, has_bfloat16_products
@@ -119,13 +119,10 @@ def head_grams(view: ModelView, layer: LayerView) -> Tensor:
 
 
 @torch.no_grad()
-def dense_moments(
-    view: ModelView, tokens: Tensor, reporter: Reporter, checkpoint: PassCheckpoint | None = None
-) -> Iterator[tuple[LayerView, Moments]]:
+def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[tuple[LayerView, Moments]]:
     """Yield each decoder layer, in order, with its moments on `tokens` [rows, sequence].
 
-    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded. With a
-    `checkpoint`, an interrupted pass continues with the next layer.
+    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded.
     """
     held: list[Moments] = []
     scored = ScoredPositions.of(view, tokens)
@@ -136,7 +133,7 @@ def dense_moments(
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
             yield norm.register_forward_pre_hook(partial(_add_moment, moment, scored))
 
-    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         yield layer, held.pop()
 
 

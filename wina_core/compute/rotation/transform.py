@@ -1,18 +1,15 @@
 """Rotation of a loaded model by a RotationSpec, and export of the rotated model as a Hugging Face folder."""
 
-import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import modeling_utils
@@ -24,8 +21,6 @@ from wina_core.compute.models.folded_norms import (
     all_folded_norms,
     fold_norms,
     foldable,
-    is_folded,
-    restore_folded,
     unfold_norms,
 )
 from wina_core.compute.models.loading import LoadedModel
@@ -37,7 +32,6 @@ from wina_core.compute.models.shortcuts import (
     SHORTCUTS_FILE,
     RotationFile,
     is_shortcut,
-    restore_shortcut,
     shortcut_parameters,
     shortcuts,
 )
@@ -80,8 +74,7 @@ def rotate(
         bases: Bases of an earlier call with the same spec and model, used instead of finding them.
         earlier: The search for these bases, for the report.
         search: The reported steps of a refinement, and finished stages of an interrupted search.
-        scratch: Folder for the changed weights of a model that is read from its files, layer by layer; those of an
-            interrupted call with the same arguments are used again.
+        scratch: Folder for the changed weights of a model that is read from its files, layer by layer.
 
     Raises WinaError for bad input, including logits that are not numbers, before the model is touched. After a
     cancellation, or a WinaError for activations or rotated logits that are not numbers, the model is half rotated: load
@@ -101,26 +94,20 @@ def rotate(
     reporter.check()
 
     search = search or Search(reporter)
-    dense_residuals = layer_energies(view, reporter, search) if earlier is None else earlier.dense_residuals
+    dense_residuals = layer_energies(view, reporter) if earlier is None else earlier.dense_residuals
     folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
-    residuals: dict[int, tuple[LayerRecord, ...]] = {}  # by layer: restored ones come before those that are rotated
-    layer_files = None
-    if scratch is not None and view.mapped is not None:
-        layer_files = RotatedLayers(view.mapped, scratch, reporter)
+    residuals: list[LayerRecord] = []
+
+    def keep_in_file(module: nn.Module, name: str) -> None:
+        if scratch is not None and view.mapped is not None:
+            view.mapped.move(module, scratch / f"{name}.safetensors")
+            view.mapped.give_back(module)
 
     def finish(layer: LayerView) -> None:
         alone = replace(view, layers=(layer,))
-        records = off_diagonal_energies(alone)
-        residuals[layer.index] = records
+        residuals.extend(off_diagonal_energies(alone))
         fold_norms(alone, folded)
-        if layer_files is not None:
-            layer_files.keep_layer(layer, records)
-
-    def restore(layer: LayerView) -> bool:
-        records = None if layer_files is None else layer_files.restore(layer)
-        if records is not None:
-            residuals[layer.index] = records
-        return records is not None
+        keep_in_file(layer.module, f"layer-{layer.index}")
 
     start = pausable_clock.now()
     if spec.turns:
@@ -131,14 +118,12 @@ def rotate(
             bases = choose_bases(view, spec, tokens, reporter, search)
         if view.centred:
             bases = preserve_mean_of_layers(bases)
-        apply_bases(view, bases if into is None else copy_bases(bases, spec, into), reporter, finish, restore)
-        if layer_files is not None:
-            layer_files.keep(view.embedding, "embedding")
-            layer_files.keep(view.head, "head")
+        apply_bases(view, bases if into is None else copy_bases(bases, spec, into), reporter, finish)
+        keep_in_file(view.embedding, "embedding")
+        keep_in_file(view.head, "head")
     else:
         for layer in view.layers:
-            if not restore(layer):
-                finish(layer)
+            finish(layer)
     seconds = pausable_clock.now() - start
 
     deviation = relative_deviation(probe_logits(view, probe), dense)
@@ -150,7 +135,7 @@ def rotate(
     report = RotationReport(
         rotation=spec.content_hash(),
         logits_deviation=deviation,
-        residuals=tuple(chain.from_iterable(records for _, records in sorted(residuals.items()))),
+        residuals=tuple(residuals),
         shortcut_parameters=shortcut_parameters(loaded.model),
         seconds=seconds + (search.earlier_seconds if earlier is None else earlier.seconds),
         dense_residuals=dense_residuals,
@@ -173,54 +158,6 @@ def check_rotation(view: ModelView, spec: RotationSpec) -> None:
         raise WinaError(
             f'The MLP of this {view.family} model has no gate; choose the basis "gate_up" or "activations".'
         )
-
-
-# ---- rotated layers in a folder, so that memory holds one at a time and an interrupted rotation continues ------------
-
-_RECORDS = "records"
-
-
-class RotatedLayers:
-    """The changed weights of a mapped model: a file for each layer, and for each module outside the layers."""
-
-    def __init__(self, mapped: MappedWeights, folder: Path, reporter: Reporter) -> None:
-        self._mapped, self._folder, self._reporter = mapped, folder, reporter
-
-    def keep(self, module: nn.Module, name: str) -> None:
-        self._mapped.move(module, self._folder / f"{name}.safetensors")
-        self._mapped.give_back(module)
-
-    def keep_layer(self, layer: LayerView, records: Sequence[LayerRecord]) -> None:
-        """Move a layer's changed weights to a file, with the records measured on them."""
-        note = json.dumps([record.model_dump(mode="json") for record in records])
-        self._mapped.move(layer.module, self._file(layer), {_RECORDS: note})
-        self._mapped.give_back(layer.module)
-
-    def restore(self, layer: LayerView) -> tuple[LayerRecord, ...] | None:
-        """Restore a layer's stored weights, and return the records measured on them; None if there are none."""
-        file = self._file(layer)
-        if not file.exists():
-            return None
-        try:
-            with safe_open(file, framework="pt") as opened:
-                note = opened.metadata() or {}
-            records = tuple(LayerRecord.model_validate(record) for record in json.loads(note[_RECORDS]))
-            self._mapped.read(layer.module, file, partial(_register, layer))  # last: a layer is changed whole or not
-        except (OSError, SafetensorError, WinaError, KeyError, ValueError) as error:
-            self._reporter.log("warning", f"Layer {layer.index} is rotated again. {error}")
-            return None
-        return records
-
-    def _file(self, layer: LayerView) -> Path:
-        return self._folder / f"layer-{layer.index}.safetensors"
-
-
-def _register(layer: LayerView, name: str, tensor: Tensor) -> None:
-    """Add a shortcut or folded norms, which a rotation adds to a layer beside its own weights."""
-    if is_shortcut(name):
-        restore_shortcut(layer, name, tensor)
-    elif is_folded(name):
-        restore_folded(layer, name, tensor)
 
 
 SHARD = "1GB"

@@ -210,7 +210,7 @@ class _RotationSearch:
             pass
         record = BasesRecord(
             seconds=search.seconds,
-            dense_residuals=layer_energies(self.loaded.view, self.reporter, search),
+            dense_residuals=layer_energies(self.loaded.view, self.reporter),
             refinement=tuple(search.steps),
         )
         products.remember_seconds(file.stem, record.seconds)

@@ -56,7 +56,7 @@ def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
 
 
 def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, folder: Path, reporter: Reporter) -> None:
-    """Write the folder of a model's rotated weights, from the layers that an interrupted attempt has left."""
+    """Write the folder of a model's rotated weights."""
     scratch = products.changed_folder(folder)
     products.remove_unfinished(folder.parent, scratch)
     experts = sum(

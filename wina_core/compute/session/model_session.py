@@ -264,8 +264,8 @@ class Session:
         file = products.calibration_file(key)
         start = pausable_clock.now()
 
-        def measure(stages: Stages) -> Calibration:
-            measured = calibrate(loaded, method, spec, reporter, shares, stages)
+        def measure(_: Stages) -> Calibration:
+            measured = calibrate(loaded, method, spec, reporter, shares)
             products.remember_seconds(key, pausable_clock.now() - start)
             return measured
 

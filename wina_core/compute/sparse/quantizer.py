@@ -79,10 +79,7 @@ class WinaQuantizer(HfQuantizer):
         return False  # masks are constants to autograd, and quantized weights have no gradients
 
     def update_attn_implementation(self, config: Any) -> Any:
-        """Check a config against the section, and return it without `UNREGISTERED`.
-
-        transformers calls this before it builds the model; before version 5.18 it called `update_tp_plan`.
-        """
+        """Check a config against the section, and return it without `UNREGISTERED`; called before a model is built."""
         text, layers = config.get_text_config(decoder=True), self.section.plan.layout.layers
         if (described_layers := text.num_hidden_layers) != layers:
             raise WinaError(
@@ -92,8 +89,6 @@ class WinaQuantizer(HfQuantizer):
         check_sizes(Path(config.name_or_path), vars(text))
         config.fusion_config = None
         return config
-
-    update_tp_plan = update_attn_implementation
 
     def update_parallel_plan(self, model: Any, plan: dict[str, str]) -> None:
         """Do nothing. transformers' own searches all parameters for renamed ones, which takes long; none is renamed."""

@@ -297,13 +297,6 @@ def test_signed_values_that_are_not_finite_are_named(tmp_path: Path, value: floa
         calibrated(tmp_path, loaded, method, 128)
 
 
-def test_signed_thresholds_start_below_all_and_never_fall(tmp_path: Path) -> None:
-    quantiles = calibrated(tmp_path, method=MethodSpec(name="teal", variant="as_released"), tokens=512).quantiles
-    assert (quantiles[..., 0] == -1).all()
-    assert (quantiles.diff(dim=-1) >= 0).all()
-    assert (quantiles[..., 1:] >= 0).all()
-
-
 def test_a_part_of_a_calibration_is_that_of_its_layers(tmp_path: Path) -> None:
     whole = calibrated(tmp_path, tiny_loaded(), MethodSpec(name="scap", correction="mean"), 128)
     selected = whole.of_layers([2, 0])

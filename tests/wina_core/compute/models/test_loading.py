@@ -87,13 +87,6 @@ def test_the_slices_of_fused_layers_are_the_projections() -> None:
     torch.testing.assert_close(separate(tiny_tokens()).logits, fused(tiny_tokens()).logits)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_the_dtype_can_be_chosen(tmp_path: Path, dtype: DType) -> None:
-    loaded = _load(tiny_folder(tmp_path), dtype)
-    assert loaded.dtype == getattr(torch, dtype)
-    assert loaded.model(tiny_tokens()).logits.isfinite().all()
-
-
 def test_a_summary_counts_a_tied_embedding_once(tmp_path: Path) -> None:
     source = resolve(ModelSource(location=str(tiny_folder(tmp_path, "qwen2", tied=True))))
     summary = summarize(load_model(source, NullReporter()))

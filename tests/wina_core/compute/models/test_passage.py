@@ -1,5 +1,6 @@
 """Passes a layer at a time: they equal a model's own calls bit for bit, in every family."""
 
+import sys
 from contextlib import ExitStack
 
 import pytest
@@ -7,15 +8,17 @@ import torch
 from torch import nn
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import FEW_KINDS, KINDS, tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import Gates, attach
-from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled, WinaError
+from wina_core.compute.stages import Stages
+from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.specs import MethodSpec
+from wina_core.specs import MethodSpec, ModelSource
 from wina_core.specs.plans import UniformSparsity
 
 BATCHES = (tiny_tokens(2, 24), tiny_tokens(1, 24, seed=8), tiny_tokens(2, 10, seed=9))
@@ -91,12 +94,6 @@ def test_a_number_that_is_not_finite_is_traced_to_its_layer():
         list(passage.layers(NullReporter(), where="on a text"))
 
 
-def test_a_pass_can_be_cancelled_between_batches():
-    passage = Passage(tiny_loaded().view, BATCHES)
-    with pytest.raises(Cancelled):
-        list(passage.layers(RecordingReporter(after=4)))
-
-
 def test_calls_on_other_batches_are_refused():
     loaded = tiny_loaded()
     passage = Passage(loaded.view, BATCHES[:1])
@@ -123,3 +120,80 @@ def test_a_disk_without_room_for_the_states_is_named(monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     with pytest.raises(WinaError, match=r"hidden states take 0\.0 GB, but .* has 0\.0 GB left; free some space"):
         Passage(tiny_loaded().view, BATCHES)
+
+
+def test_a_disk_without_room_for_a_checkpoint_loses_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    reporter = RecordingReporter()
+    stages = Stages(reporter, tmp_path / "kept")
+    stages.write("first", {"x": torch.ones(3)})
+    stages.write("second", {"x": torch.ones(3)})
+    (line,) = reporter.lines
+    assert "This could not continue from here if it ended now: With what stays free, a checkpoint takes 1.0 GB" in line
+    stages.discard()
+    assert not (tmp_path / "kept").exists()
+
+
+# ---- gradients a layer at a time equal those of the whole graph, in every family -------------------------------------
+
+
+ROWS = tiny_tokens(3, 24)
+
+
+def gradients(view, *, by_layer=None, tokens=ROWS):
+    """Gradients of what queries, attention and layers give, by layer, row after row."""
+    by_matrix = {}
+
+    def hooks():
+        for layer in view.layers:
+            modules = {name: layer.projections[name].linear for name in ("q", "o")} | {"layer": layer.module}
+            for name, module in modules.items():
+                matrix_gradients = by_matrix.setdefault((layer.index, name), [])
+
+                def watch(_module, _args, output, matrix_gradients=matrix_gradients):
+                    output.register_hook(matrix_gradients.append)
+
+                yield module.register_forward_hook(watch)
+
+    passed = []
+    differentiate_samples(
+        view, tokens, hooks(), NullReporter(), lambda layer: passed.append(layer.index), by_layer=by_layer
+    )
+    assert passed == [layer.index for layer in reversed(view.layers)]
+    return {matrix: torch.cat(matrix_gradients) for matrix, matrix_gradients in by_matrix.items()}
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(a[key].equal(b[key]) for key in a)
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_gradients_a_layer_at_a_time_are_those_of_the_whole_graph(family):
+    view = tiny_loaded(family).view
+    whole = gradients(view, by_layer=False)
+    assert all(gradient.abs().max() > 0 for gradient in whole.values())
+    assert equal(gradients(view, by_layer=True), whole)
+
+
+def test_each_layer_is_called_once_forward_and_once_back_for_each_row():
+    view = tiny_loaded().view
+    called = []
+    for layer in view.layers:
+        layer.module.register_forward_hook(lambda *_, index=layer.index: called.append(index))
+    gradients(view, by_layer=True)
+    assert [index for index in called if called.count(index) > 1][-9:] == [2] * 3 + [1] * 3 + [0] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+def test_a_model_in_files_passes_by_layer_with_states_in_a_file(tmp_path, monkeypatch):
+    folder = str(tiny_folder(tmp_path / "model"))
+    whole = gradients(load_model(ModelSource(location=folder), NullReporter()).view)
+    monkeypatch.setenv(MEMORY_VARIABLE, "50K")
+    view = load_model(ModelSource(location=folder), NullReporter()).view
+    assert view.mapped is not None
+    released = []
+    monkeypatch.setattr(type(view.mapped), "give_back", lambda _, *modules: released.append(modules))
+    assert equal(gradients(view), whole)
+    order = [layer.index for modules in released for layer in view.layers if layer.module in modules]
+    assert order == [0, 1, 2, 2, 1, 0], "each layer's memory is given back twice"
+    assert not any(path.is_file() for path in cache_folder().iterdir())

@@ -12,7 +12,6 @@ from wina_kernels.weights import QuantizedWeight
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
@@ -197,21 +196,6 @@ def test_the_session_rotates_before_it_quantizes(tmp_path):
     assert bases_file(both, rotation) == bases_file(rotated, rotation)
     folded = rotation.model_copy(update={"fold_norms": "all"})
     assert bases_file(both, folded) == bases_file(both, rotation)
-
-
-def test_a_quantized_model_is_compared_with_itself_ungated(tmp_path):
-    loaded, text = quantized("int8"), TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-
-    def measured(loaded, gates):
-        return {record.metric: record.value for record in measure_fidelity(loaded, gates, text, 4, NullReporter())}
-
-    dense, plain = measured(loaded, None), measured(tiny_loaded(), None)
-    assert dense["kl"] == 0
-    assert dense["perplexity"] != plain["perplexity"]
-    assert dense["perplexity"] == pytest.approx(plain["perplexity"], rel=0.3)
-    with attach(loaded, WINA, HALF) as gates:
-        assert measured(loaded, gates)["kl"] > 0
-        assert gates.gated_sparsity == 0.5
 
 
 def test_inspecting_reports_and_exporting_is_refused(tmp_path):

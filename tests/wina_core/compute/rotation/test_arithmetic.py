@@ -81,19 +81,6 @@ def test_repeated_eigenvalues_give_one_basis_whatever_the_rounding(multiplicitie
         torch.testing.assert_close(other, basis, rtol=0, atol=1e-9)
 
 
-def test_a_further_gram_matrix_is_made_only_where_the_first_leaves_something_open() -> None:
-    made: list[str] = []
-
-    def further() -> Tensor:
-        made.append("further")
-        return _gram(12, 12, seed=8)
-
-    canonical_basis(_gram(12, 12, seed=7), further)
-    assert not made
-    canonical_basis(_gram(4, 12, seed=7), further)
-    assert made == ["further"]
-
-
 def test_the_basis_of_a_zero_matrix_is_the_identity() -> None:
     assert canonical_basis(torch.zeros(5, 5, dtype=torch.float64)).equal(torch.eye(5, dtype=torch.float64))
 

@@ -75,25 +75,6 @@ def test_the_divergence_is_that_of_the_scored_positions():
     assert compared.kl == pytest.approx(gated_divergence(loaded, ROWS, SHARED, HALF), rel=1e-4)
 
 
-@pytest.mark.parametrize("family", ["mixtral", "solar_open", "llama"])
-def test_the_identity_as_a_basis_gates_as_no_rotation(family):
-    loaded = tiny_loaded(family, dtype=torch.float64)
-    identity, layers = torch.eye(32, dtype=torch.float64), len(loaded.view.layers)
-    candidates = [
-        ComparedRotation(NO_ROTATION, [LayerBases()] * layers),
-        ComparedRotation(WEIGHTS, [LayerBases(identity, identity)] * layers),
-    ]
-    none, turned = compare_rotations(loaded.view, candidates, ROWS, 0.5, NullReporter())
-    assert turned.rows == pytest.approx(none.rows, rel=1e-6)
-
-
-def test_fewer_rows_than_an_error_needs_are_refused():
-    loaded = tiny_loaded()
-    for text, sampled in ((ROWS[:5], None), (ROWS, ROWS[:5])):
-        with pytest.raises(ValueError, match="5 rows of text are too few"):
-            compare_rotations(loaded.view, [], text, 0.5, NullReporter(), sampled)
-
-
 NONE = (1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98)
 STEADY = tuple(value - 0.2 for value in NONE)
 NOISY = (0.0, 0.1, 0.0, 1.35, 1.25, 1.2, 1.32, 1.13)

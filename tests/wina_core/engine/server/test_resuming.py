@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
@@ -14,9 +13,6 @@ from wina_core.compute import stages as stages_module
 from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
-from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.bases import choose_bases
-from wina_core.compute.rotation.descent import Search
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
 from wina_core.engine.server.run_job import run_job
@@ -28,8 +24,6 @@ from wina_core.records import UnitRecord
 from wina_core.specs import (
     MethodSpec,
     Quantization,
-    RotationMode,
-    RotationSpec,
     TextSpec,
 )
 from wina_core.specs.plans import UniformSparsity
@@ -102,30 +96,6 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     if memory and quantization == "none":  # elsewhere loading takes most of the checks of an attempt
         assert any("This continues after layer" in line for line in lines)
     assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
-
-
-@pytest.mark.parametrize("mode", ["per_layer", "per_site"])
-def test_bases_of_each_layer_continue_after_the_layers_that_the_text_has_passed(mode: RotationMode, tmp_path):
-    spec, view, tokens = RotationSpec(mode=mode), tiny_loaded(layers=4).view, tiny_tokens()
-
-    def bases(folder: Path, reporter: RecordingReporter) -> list[LayerBases]:
-        with torch.no_grad():
-            return list(choose_bases(view, spec, tokens, reporter, Search(reporter, folder)))
-
-    whole = RecordingReporter()
-    expected = bases(tmp_path / "first", whole)
-    for after in range(whole.checks):
-        with pytest.raises(Cancelled):
-            bases(tmp_path / "second", RecordingReporter(after))
-        interrupted = RecordingReporter()
-        found = bases(tmp_path / "second", interrupted)
-        Search(folder=tmp_path / "second").discard()
-        for one, other in zip(found, expected, strict=True):
-            assert one.attention is not None
-            assert other.attention is not None
-            assert torch.equal(one.attention, other.attention)
-            assert torch.equal(one.mlp, other.mlp)
-    assert any("This continues after layer" in line for line in interrupted.lines)
 
 
 def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
