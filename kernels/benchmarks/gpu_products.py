@@ -28,7 +28,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels import gpu, tuning
-from wina_kernels.gpu.tiles import MOST_SHARES, MOST_STEP_SHARES, TunedConfig, case_of
+from wina_kernels.gpu.operands import bits_of
+from wina_kernels.gpu.tiles import MOST_SHARES, MOST_STEP_SHARES, TunedConfig, candidates, case_of
 from wina_kernels.reference import sparse_linear
 from wina_kernels.weights import WeightT
 
@@ -232,8 +233,14 @@ def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int)
 
 
 def tuned(inputs: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
-    seconds = partial(tuning_seconds, device)
-    return gpu.tune(inputs.x, weight_t, scale, inputs.threshold, seconds=seconds, most_shares=most)
+    """Return the fastest division of work of at most so many shares."""
+    n, m = weight_t.shape
+
+    def seconds(config: gpu.Config) -> float:
+        call = partial(gpu.sparse_linear, inputs.x, weight_t, scale, inputs.threshold, config=config)
+        return tuning_seconds(device, call)
+
+    return min(candidates(n, m, len(inputs.x), bits_of(weight_t), most), key=seconds)
 
 
 def _tuned_split_k(weights: Weights, inputs: Inputs, device: torch.device) -> Any:

@@ -5,9 +5,12 @@ screen with a window manager, where the programs for it are installed.
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,10 +19,15 @@ from wina_app.application import Application
 
 from tests.end_to_end.first_use import FirstUse
 from tests.end_to_end.hands import Devices, carry_out
-from tests.end_to_end.screen import LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 
+PROGRAMS = ("Xvfb", "openbox", "xdotool", "wmctrl")
+MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
+ON_SCREEN = not MISSING and sys.platform.startswith("linux")
+"""Whether a virtual screen can be had."""
+ON_DISPLAY = "WINA_TEST_DISPLAY" in os.environ
+LONG = "WINA_LONG_TESTS" in os.environ
 _KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
 _NUMBERS = ("value", "stderr", "n", "gated_sparsity", "net_sparsity")
 
@@ -89,3 +97,40 @@ def test_the_same_on_a_display_with_a_window_manager(tmp_path: Path, scale: floa
         )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def display(log: Path, scale: float = 1) -> Iterator[str]:
+    """The name of an X display of its own, with a window manager on it; its pixels are as many more as a window's."""
+    size = f"{round(1600 * scale)}x{round(1000 * scale)}x24"
+    with ExitStack() as stack:
+        output = stack.enter_context(log.open("wb"))
+        reading, writing = os.pipe()
+        server = subprocess.Popen(
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", size, "-nolisten", "tcp", "-noreset"],
+            pass_fds=[writing], stdout=output, stderr=output,
+        )  # fmt: skip
+        stack.callback(_end, server)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            name = f":{told.readline().strip()}"
+        environment = os.environ | {"DISPLAY": name}
+        _wait_for(["xdotool", "getdisplaygeometry"], environment, log)
+        stack.callback(_end, subprocess.Popen(["openbox"], env=environment, stdout=output, stderr=output))
+        _wait_for(["wmctrl", "-m"], environment, log)
+        yield name
+
+
+def _wait_for(question: list[str], environment: dict[str, str], log: Path) -> None:
+    for _ in range(2400):
+        if subprocess.run(question, env=environment, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.05)
+    raise RuntimeError(
+        f"{question} is not answered on display {environment['DISPLAY']}: {log.read_text(errors='replace')}"
+    )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    process.wait(timeout=120)

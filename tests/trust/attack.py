@@ -1,28 +1,12 @@
-"""The command of an attack: its options, its calls of the program's own command line, its report and its verdict."""
+"""The command of an attack: its options, its calls of the program's own command line, and its verdict."""
 
 import argparse
 import io
 import json
 import logging
 import sys
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
-
-
-@dataclass
-class KillReport:
-    """The kills, and counts of what went wrong."""
-
-    kills: Counter[str] = field(default_factory=Counter)
-    """By scenario or way of killing."""
-    seconds: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    """Measurements that a kill removed or changed ("lost", "missing") or that are stored twice ("doubled"), processes
-    that outlived their program or a signal that asked them to end ("orphans"), what SQLite finds wrong ("damages"),
-    runs marked as waiting or running although nobody computes them ("unmarked"), tables or rows that differ from those
-    of the undisturbed study ("differing"), and files and runs of an array that are "left"."""
 
 
 def options(doc: str | None, **defaults: float | str) -> argparse.Namespace:

@@ -16,12 +16,13 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.trust.attack import KillReport, counted, options, verdict
+from tests.trust.attack import counted, options, verdict
 from tests.trust.stored_study import Results, StoredStudy, Units
 from wina_core.store import Store
 
@@ -241,6 +242,20 @@ def send(pid: int | None, number: int) -> None:
 
 
 # ---- kills ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class KillReport:
+    """The kills, and counts of what went wrong."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    """By scenario."""
+    seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    """Measurements that a kill removed or changed ("lost") or that are stored twice ("doubled"), processes that
+    outlived their program or a signal that asked them to end ("orphans"), what SQLite finds wrong ("damages"), runs
+    marked as waiting or running although nobody computes them ("unmarked"), and tables of finished studies that differ
+    from those of the undisturbed one ("differing")."""
 
 
 @dataclass

@@ -1,9 +1,6 @@
-"""Kill nodes of a Ray cluster while its engines compute a grid, and look for runs that are lost or doubled.
+"""A Ray cluster on this machine, whose nodes are killed while its engines compute a grid.
 
-    python -m tests.trust.ray_grid --runs 200 --workers 4 --kills 2
-
-The cluster is a head and some workers, all on this machine, with room for one engine each. The runs sleep, so that two
-processors suffice (`--seconds` for each). With `--kills 0` it measures how efficiently the engines share the runs.
+The cluster is a head and some workers with room for one engine each. The runs sleep, so that two processors suffice.
 """
 
 import os
@@ -17,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.trust.attack import counted, options, verdict
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
@@ -118,15 +114,3 @@ def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1,
     report.tried_again = sum(isinstance(event, Log) and "tried again" in event.text for event in found)
     report.efficiency = runs * seconds / (report.seconds * len(workers))
     return report
-
-
-def main() -> int:
-    """Kill, print the report, and return the exit status."""
-    given = options(__doc__, runs=200, workers=4, kills=2, seconds=0.5, seed=1)
-    with ray_cluster(given.workers) as cluster:
-        report = run_grid(cluster, given.runs, given.kills, given.seconds, given.seed)
-    return verdict("ray_grid", vars(report), counted({"lost": report.lost, "doubled": report.doubled}))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -133,19 +133,6 @@ def test_what_is_kept_is_counted_on_the_device(rows: int, number: int) -> None:
         gpu.sparse_linear(torch.ones(9, 150, device=DEVICE), weight_t, scale, 0.4, counts=counts)
 
 
-@runs
-def test_tuning_takes_the_fastest_of_what_it_tried() -> None:
-    x, weight_t = torch.randn(64, device=DEVICE), torch.randn(64, 300, device=DEVICE)
-    times = iter(range(100, 0, -1))
-
-    def seconds(call) -> float:
-        call()
-        return next(times)
-
-    config = gpu.tune(x, weight_t, None, 0.5, seconds=seconds)
-    assert config == tiles.candidates(64, 300, 1, 32)[-1]
-
-
 def test_what_is_taken_untuned_depends_on_the_shape_alone_and_keeps_a_gpu_busy() -> None:
     for bits in tiles.TILES:
         for rows in range(1, 9):

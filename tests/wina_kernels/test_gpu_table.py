@@ -39,21 +39,12 @@ def test_new_entries_replace_those_of_the_same_case(tmp_path: Path) -> None:
     assert tiles.shipped(other, 0.4, file) == FIRST
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"entries": 3}'])
-def test_a_damaged_table_is_left_out_with_a_warning(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "tuned.json"
-    file.write_text(text, encoding="utf-8")
-    with pytest.warns(UserWarning, match=r"tuned.json is no table of tuned kernels"):
-        assert tiles.shipped(CASE, 0.5, file) is None
-
-
-def test_entries_that_do_not_ship_are_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_an_entry_whose_tile_does_not_ship_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
     strange = entry(0.5, Config(Tile(24, 8, 1), 8)).line
-    shares = {**entry(0.5).line, "shares": 3}
-    file.write_text(json.dumps({"entries": [strange, shares, {}, entry(0.5).line]}), encoding="utf-8")
-    with pytest.warns(UserWarning, match="3 of 4 entries of .* are of other versions"):
-        assert tiles.read_entries(file) == [entry(0.5)]
+    file.write_text(json.dumps({"entries": [strange]}), encoding="utf-8")
+    with pytest.raises(ValueError, match="does not ship"):
+        tiles.read_entries(file)
 
 
 def test_the_table_that_ships_is_whole() -> None:

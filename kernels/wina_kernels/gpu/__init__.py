@@ -20,8 +20,7 @@ if tuple(int(number) for number in triton.__version__.split(".")[:2]) < OLDEST:
     )
 
 # The reason for failing must come first.
-from wina_kernels.gpu.decoding import tune  # noqa: E402
 from wina_kernels.gpu.products import masked_linear, sparse_linear, top_k_linear  # noqa: E402
 from wina_kernels.gpu.tiles import Config  # noqa: E402
 
-__all__ = ["Config", "masked_linear", "sparse_linear", "top_k_linear", "tune"]
+__all__ = ["Config", "masked_linear", "sparse_linear", "top_k_linear"]

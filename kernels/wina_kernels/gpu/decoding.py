@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import triton.testing
 from torch import Tensor
 
-from wina_kernels.dense import MOST_ROWS
-from wina_kernels.gpu import operands
 from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.products import masked_linear, masked_sums, sparse_linear, sparse_sums, top_k_masks
 from wina_kernels.gpu.tiles import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, case_of, default, shipped
 from wina_kernels.tuning import USUAL_SPARSITY, fastest
-from wina_kernels.weights import WeightT
 
 
 class Prepared:
@@ -116,29 +112,3 @@ def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_share
 
     case = f"division: {m} x {n}, {bits} bits, {dropped:.2f} dropped, of {'; '.join(configs)}"
     return configs[fastest(weight_t.device, case, ways)]
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    return float(triton.testing.do_bench(call, return_mode="median")) / 1000
-
-
-def tune(
-    x: Tensor,
-    weight_t: WeightT,
-    scale: Tensor | None,
-    threshold: float,
-    *,
-    seconds: Callable[[Callable[[], object]], float] = _seconds,
-    most_shares: int = MOST_SHARES,
-) -> Config:
-    """Return the fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
-
-    Cache the result by device, shape, rows, dtype and sparsity, and pass it as `config`. x has 1 to 8 rows. `seconds`
-    measures a call.
-    """
-    rows = operands.rows_of(x)
-    if not 1 <= len(rows) <= MOST_ROWS:
-        raise ValueError(f"x has {len(rows)} rows; there is something to tune for 1 to {MOST_ROWS}.")
-    n, m = weight_t.shape
-    tried = candidates(n, m, len(rows), operands.bits_of(weight_t), most_shares)
-    return min(tried, key=lambda config: seconds(lambda: sparse_linear(x, weight_t, scale, threshold, config=config)))

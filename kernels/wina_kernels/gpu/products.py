@@ -88,9 +88,9 @@ def sparse_linear(
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype.
 
-    More than MOST_ROWS rows are one dense product. `config` is the division of work, as `tune` finds it, or None for
-    the default. The kernel adds the numbers of inputs (kept, seen) to `counts`, int64 [MOST_SHARES, 2] on the device,
-    in any of its rows: for MOST_ROWS rows at most. Raises ValueError if Triton cannot work.
+    More than MOST_ROWS rows are one dense product. `config` is the division of work, one of `tiles.candidates`, or None
+    for the default. The kernel adds the numbers of inputs (kept, seen) to `counts`, int64 [MOST_SHARES, 2] on the
+    device, in any of its rows: for MOST_ROWS rows at most. Raises ValueError if Triton cannot work.
     """
     rows, m = operands.rows_of(x), weight_t.shape[1]
     if counts is not None and (len(rows) > MOST_ROWS or counts.shape != (MOST_SHARES, 2)):

@@ -4,7 +4,7 @@ fastest.
 The choice is explicit: another division adds in another order, and the same input must give the same bits in every
 process. `tuned.json` has the divisions that ship, by target, shape, rows, bits and sparsity, and
 `kernels/benchmarks/run.py gpu` writes what it has measured into it. Shapes and targets that it does not have are
-measured where they occur. A table that cannot be read, and tiles that no longer ship, are left out with a warning.
+measured where they occur.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -188,24 +187,10 @@ def shipped(case: ProductCase, dropped: float, file: Path = FILE) -> Config | No
 
 
 def read_entries(file: Path = FILE) -> list[TunedConfig]:
-    """Return the usable entries of a table; none, with a warning, if the file is damaged."""
+    """Return the entries of a table; raise ValueError, KeyError or TypeError for one whose tile does not ship."""
     if not file.exists():
         return []
-    try:
-        lines = list(json.loads(file.read_text(encoding="utf-8"))["entries"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        warnings.warn(f"{file} is no table of tuned kernels ({error}); they are tuned anew.", stacklevel=2)
-        return []
-    found, unusable = [], 0
-    for line in lines:
-        try:
-            found.append(TunedConfig.of(line))
-        except (ValueError, KeyError, TypeError):
-            unusable += 1
-    if unusable:
-        warnings.warn(f"{unusable} of {len(lines)} entries of {file} are of other versions; run the benchmark "
-                      "`gpu` again to replace them.", stacklevel=2)  # fmt: skip
-    return found
+    return [TunedConfig.of(line) for line in json.loads(file.read_text(encoding="utf-8"))["entries"]]
 
 
 def write_entries(entries: Iterable[TunedConfig], file: Path = FILE) -> None:

@@ -1,4 +1,4 @@
-"""The command line against a real Slurm: submit, list and cancel; `tests.trust.slurm` computes."""
+"""The command line against a real Slurm: submit, list and cancel; `tests/trust/test_slurm.py` computes."""
 
 import time
 from pathlib import Path
