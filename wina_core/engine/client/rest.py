@@ -1,7 +1,7 @@
 """The rest of a job that ended early."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from wina_core.errors import WinaError
@@ -47,20 +47,25 @@ def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
 def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool = False) -> list[Submit]:
     """Take over the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
-    Their own consents to run code do not count, only the user's stored ones and those given here. As for `rest_of`,
-    call this on no thread that must answer. A job that cannot continue, for example without consent to the code of its
-    tasks, is logged and offered again by the next start; it keeps no other from continuing.
+    Measurements that several of them miss are left to the first. Their own consents to run code do not count, only the
+    user's stored ones and those given here. As for `rest_of`, call this on no thread that must answer. A job that
+    cannot continue, for example without consent to the code of its tasks, is logged and offered again by the next
+    start; it keeps no other from continuing.
     """
     from wina_core.studies.tasks.task_code import (
         task_code,  # reads task files, which the window's start does not wait for
     )
 
     resumed_jobs = []
+    taken: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
+    """Runs and units of the jobs before, of all and of those that store samples."""
     for submit in store.unfinished_jobs(take=True):
         try:
             is_sweep = isinstance(submit.job, LatencyJob | DecodeJob)
             points = store.measured_points(submit.job.spec.hashes()) if is_sweep else NO_POINTS
             remaining = rest_of(submit.job, store, points)
+            if isinstance(remaining, EvaluateJob):
+                remaining = _without(remaining, taken[remaining.samples])
             if isinstance(remaining, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,
@@ -72,6 +77,19 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
             continue
         if remaining is None:
             store.forget_jobs([submit.job_id])
-        else:
-            resumed_jobs.append(submit.model_copy(update={"job": remaining}))
+            continue
+        resumed_jobs.append(submit.model_copy(update={"job": remaining}))
+        if isinstance(remaining, EvaluateJob):
+            for samples in {False, remaining.samples}:  # samples are not stored by a job without them
+                taken[samples] |= {(run.spec.content_hash(), unit) for run in remaining.runs for unit in run.units}
     return resumed_jobs
+
+
+def _without(job: EvaluateJob, taken: Set[tuple[str, str]]) -> EvaluateJob | None:
+    """Return the job without the units of runs, by their hashes, that are `taken`; None if nothing is left."""
+    runs = []
+    for run in job.runs:
+        name = run.spec.content_hash()
+        if units := tuple(unit for unit in run.units if (name, unit) not in taken):
+            runs.append(PendingRun(spec=run.spec, units=units))
+    return job.model_copy(update={"runs": tuple(runs)}) if runs else None

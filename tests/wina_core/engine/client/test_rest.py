@@ -28,3 +28,15 @@ def test_what_is_missing_of_a_dead_programs_jobs_is_resumed(store: Store) -> Non
         store.record_unit(unit(FIRST, name))
     assert runs_of(resumed(store)) == {"1": [SECOND]}
     assert store.unfinished_jobs() == []
+
+
+def test_what_several_jobs_miss_is_left_to_the_first(store: Store) -> None:
+    left_behind(store, evaluate(FIRST), evaluate(FIRST, SECOND), evaluate(SECOND))
+    assert runs_of(resumed(store)) == {"0": [FIRST], "1": [SECOND]}
+    assert store.unfinished_jobs() == []
+
+
+def test_samples_are_not_left_to_a_job_without_them(store: Store) -> None:
+    with_samples = evaluate(FIRST).model_copy(update={"samples": True})
+    left_behind(store, evaluate(FIRST), with_samples, with_samples, evaluate(FIRST))
+    assert runs_of(resumed(store)) == {"0": [FIRST], "1": [FIRST]}
