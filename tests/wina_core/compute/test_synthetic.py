@@ -21,7 +21,7 @@ from wina_core.compute.synthetic import (
     orthogonalize_columns,
 )
 from wina_core.errors import WinaError
-from wina_core.model_info.resolve import local_folder, resolve
+from wina_core.model_info.resolve import resolve
 from wina_core.records import METRIC_UNITS
 from wina_core.specs import (
     SYNTHETIC,
@@ -156,16 +156,15 @@ def test_the_model_and_the_measurement_belong_together():
     with pytest.raises(ValidationError, match="belong together"):
         RunSpec(model=ModelSource(location=SYNTHETIC))
     assert resolve(ModelSource(location=SYNTHETIC)) == ModelSource(location=SYNTHETIC)
-    with pytest.raises(WinaError, match="no model to open"):
-        local_folder(ModelSource(location=SYNTHETIC))
 
 
-def test_the_command_prints_the_comparison(tmp_path, capsys):
+def test_the_command_prints_the_comparison(tmp_path, capsys, monkeypatch):
     from wina_core.cli import app
+    from wina_core.studies import published
 
+    monkeypatch.setattr(published, "ERROR_SIZE", 16)
     database = f"sqlite:///{tmp_path / 'results.db'}"
-    words = ["synthetic", "--size", "16", "--seeds", "2", "--network", "lemma", "--sparsity", "0.5", "--json"]
+    words = ["synthetic", "--seeds", "2", "--network", "lemma", "--sparsity", "0.5", "--json"]
     app([*words, "--database", database], standalone_mode=False)
     lines = json.loads(capsys.readouterr().out)
     assert [line["method"] for line in lines] == ["teal", "rsparse (rho 0.98)", "wina"]
-    assert {line["inside"] for line in lines} == {None}

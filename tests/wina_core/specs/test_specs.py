@@ -124,7 +124,7 @@ def test_labels_tell_rotations_apart() -> None:
     labels = [rotation.label for rotation in rotations]
     assert len(set(labels)) == len(labels)
     assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
-    assert labels[12:14] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
+    assert labels[11:13] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
 
 
 def test_labels_tell_allocators_apart() -> None:

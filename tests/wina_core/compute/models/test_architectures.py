@@ -1,7 +1,5 @@
 """Differences of the families: norms that centre or sit on writes, parallel layers, interleaved rows, no gate."""
 
-import re
-
 import pytest
 import torch
 from hypothesis import given
@@ -22,7 +20,6 @@ from wina_core.compute.rotation.matrices import orthogonality_error
 from wina_core.compute.rotation.statistics import centred_gram, dense_moments, preserve_mean
 from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
-from wina_core.model_info.families import FAMILIES, REFUSED, family_of
 from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, RotationSpec, TextSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
@@ -234,12 +231,3 @@ def test_the_released_variant_scores_what_its_code_would() -> None:
     fused = scales_of(method, tiny_loaded("gpt_neox").view.layers[0])
     assert {name for name, scale in fused.items() if scale is not None} == {"q", "k", "v"}
     assert fused["q"] is fused["k"]
-
-
-@pytest.mark.parametrize(("model_type", "reason"), REFUSED.items())
-def test_a_family_that_the_table_cannot_describe_is_refused_with_its_reason(model_type: str, reason: str) -> None:
-    assert model_type not in FAMILIES
-    with pytest.raises(
-        WinaError, match=f"type {model_type} is not .*, because {re.escape(reason)}; open a causal .*: llama, mistral"
-    ):
-        family_of(model_type, None)
