@@ -42,7 +42,7 @@ gate demo --layer 3 --projection down --prompt "import os" --sparsity 0.5 --json
 generate "import os" --model demo --sparsity 0.5 --max-new-tokens 12 --json
 allocate demo --output-path OUT/plan.json --sparsity 0.5 --allocator marginal --tokens 512 --rotation none --json
 export-model OUT/model --model demo --sparsity 0.5 --rotation free
-synthetic --size 64 --json
+synthetic --network lemma --seeds 1 --sparsity 0.5 --json
 tasks demo --json
 """
 """With one home and one database, in this order; OUT is a folder of what they write."""
