@@ -110,6 +110,7 @@ def test_a_restart_restores_everything(qtbot, qapp):
     for boxes in (evaluate.configurations.methods, evaluate.configurations.rotations):
         for box in boxes:
             box.setChecked(not box.isChecked())
+    model.location.setText(SOURCE.location)
     model.dtype.setCurrentIndex(1)
     sparsity.toolbar.allocator.setCurrentIndex(2)
     sparsity.editor.keep.click()

@@ -93,7 +93,7 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
         lines += attempted(job, found, checks)
     assert found == expected
     assert attempts > 1
-    if memory and quantization == "none":  # elsewhere loading takes most of the checks of an attempt
+    if memory and family == "llama":  # elsewhere loading takes most of the checks of an attempt
         assert any("This continues after layer" in line for line in lines)
     assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
 
