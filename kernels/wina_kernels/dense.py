@@ -11,7 +11,7 @@ from torch.nn import functional
 from wina_kernels.native.abi import address, format_of, loaded, most_threads
 from wina_kernels.weights import FLOATS, WeightT, are_recorded
 
-MOST_ROWS = 8
+MOST_ROWS = 8  # as WINA_MOST_ROWS in native/wina.h; more rows are a dense product
 """More rows together keep so many inputs that all weights are read anyway."""
 
 

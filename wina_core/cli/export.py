@@ -1,4 +1,7 @@
-"""`wina export` and `wina report`: stored results as a file, a study's results as a page."""
+"""`wina export` and `wina report`: stored results as a file, a study's results as a page.
+
+The long table's columns are the fields of `store.rows.MetricRow`; `analysis.results.runs` chooses the wide one's.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

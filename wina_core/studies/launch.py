@@ -2,8 +2,8 @@
 
 It is the first of four steps from a command, a page of the window or a call of the API to a stored row:
 
-1. `launch` expands the study into runs, leaves out the measurements that are stored, checks the rest, saves the study,
-   and returns one EvaluateJob for it.
+1. `launch` expands the study into runs, leaves out the measurements that are stored (`store.reuse.missing_of`), checks
+   the rest, saves the study, and returns one EvaluateJob for it.
 2. An `EngineClient` (`engine.client.client`) starts an engine process and sends it the job as one line of JSON; an
    `EnginePool` (`engine.client.pool`) does so for several engines, and shares the runs among them. The command line
    computes in its own process unless it was given engines or machines (`api.running.run_recorded`).

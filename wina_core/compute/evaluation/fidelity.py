@@ -39,7 +39,7 @@ def measure_fidelity(
 
     Dense means the same model, rotated if it is, with its gates off.
 
-    Of each row, `ScoredPositions` count.
+    Of each row, `scored_positions` count.
 
     - kl: mean over tokens of KL(dense || gated) between next-token distributions, in nats;
     - perplexity: exp of the gated model's mean negative log-likelihood of the tokens that follow these positions;

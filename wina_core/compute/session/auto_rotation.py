@@ -1,4 +1,4 @@
-"""Choice of a rotation by measuring candidates, kept in the cache."""
+"""Choice of a rotation by measuring candidates, kept in the cache; the rule is `rotation.comparison.best_candidate`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
