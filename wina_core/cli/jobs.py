@@ -32,7 +32,7 @@ _CHECK_SECONDS = 0.5
 _LIST_SECONDS = 5.0
 """Longest time without news until programs that died are noticed."""
 POLL_SECONDS = 1.0
-"""Interval of checking for cancelled jobs, and of storing again what the database refused."""
+"""Interval of checking for cancelled jobs."""
 COLUMNS = ("job", "title", "on", "state", "done", "total", "unit", "results")
 
 _log = logging.getLogger(__name__)

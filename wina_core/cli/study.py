@@ -96,7 +96,6 @@ def submit(
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     again: options.Again = False,
-    _yes: options.Yes = False,
     samples: options.Samples = False,
     database: options.Database = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that no engine of this window computes: array jobs in clusters' queues, and jobs of other programs."""
+"""Submission of studies to a cluster's queue, and the jobs of other programs."""
 
 from collections.abc import Sequence
 from functools import partial

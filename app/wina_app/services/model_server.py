@@ -71,7 +71,7 @@ class ModelServer(QObject):
         self._process.start(self._command[0], [*self._command[1:], *words])
 
     def stop(self) -> None:
-        """Ask the server to end; it finishes its answer or ends it."""
+        """Ask the server to end; it ends the answers in flight."""
         if self.state.folder and not self.state.stopping:
             self._set(replace(self.state, stopping=True))
             self._end()

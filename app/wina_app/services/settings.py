@@ -107,9 +107,7 @@ class Preferences(BaseModel):
     def _has_no_password(cls, database: str) -> str:
         """Refuse a password, which would be stored."""
         if has_password(database):
-            raise ValueError(
-                "An address with a password is not stored; put the password into ~/.pgpass or the keyring."
-            )
+            raise ValueError("An address with a password is not stored; put the password into ~/.pgpass.")
         return database
 
 
@@ -138,7 +136,7 @@ class Entries(Preferences):
     studies: list[str] = Field(default_factory=list)
     """Study files of the user, in the order in which they were opened."""
     study_data: dict[str, str] = Field(default_factory=dict)
-    """Folder of local data by study file, in place of the file's own; the key "" has that of all other files."""
+    """Folder of local data of all studies whose files name none, under the key ""."""
     results_columns: list[str] = Field(default_factory=list)
     """Columns of the results table in order, as `ColumnChoice.written`; empty for the default ones."""
     recent_databases: list[str] = Field(default_factory=list)

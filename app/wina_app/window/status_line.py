@@ -39,7 +39,7 @@ class StatusLine(QStatusBar):
         self._notice.hide()
         self.run_on = QToolButton()
         self.run_on.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.run_on.setToolTip("Machines that run new jobs; a model on a machine always runs there")
+        self.run_on.setToolTip("Machines that run new jobs")
         self.run_on.hide()
         left = (engine, self.run_on, self._jobs, self._server, self._device, self._notice, self._memory)
         for widget in left:

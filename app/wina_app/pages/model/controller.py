@@ -191,7 +191,6 @@ class ModelController(QObject):
         entry, source, active = self._job.entry, self._loading, self._workbench.jobs.active
         self._workbench.workspace.set_loading(name_of(source.location) if source else "")
         if entry is None:
-            self._preview = None
             self._view.show_loading(None)
         else:
             waits = entry.phase == "queued" and active[0] is not entry

@@ -160,7 +160,7 @@ def _state_text(state: ServerState) -> str:
     if not state.folder:
         return "No server runs."
     if state.stopping:
-        return "Finishing the last answer…"
+        return "Stopping…"
     if state.listening is None:
         return f"Loading {state.folder}…"
     return f"{state.listening.address}, {_counts_text(state)}"

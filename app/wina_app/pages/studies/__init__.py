@@ -19,7 +19,7 @@ def wire(
 ) -> StudiesController:
     """Make the page, add it to the window, and return its controller.
 
-    `arrays` are the window's array jobs.
+    `arrays` submits studies to a cluster's queue.
 
     `show_study` shows a study's results, `show_run` those of the run with a hash.
     """
