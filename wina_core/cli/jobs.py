@@ -207,6 +207,8 @@ class BackgroundJobs:
         self._pool: EnginePool = open_engines(self._events.put, engines, machines=open_place)
         self._active: set[str] = set()
         """Ids of the jobs that have not ended."""
+        self._refused: set[str] = set()
+        """Ids of the jobs whose results the database has refused; `wina jobs resume` continues them."""
         self._listed: frozenset[str] = frozenset()
         """Ids of this process's jobs in the database at the last poll."""
         self._interrupted = False
@@ -247,18 +249,19 @@ class BackgroundJobs:
                 _log.warning("%s", event.text)
             case Failed() | RunFailed():
                 _log.error("%s", event.error)
-            case Done() if self._interrupted:
+            case Done() if self._interrupted or event.job_id in self._refused:
                 event = Done(job_id=event.job_id)  # its runs are interrupted, not cancelled by the user
         ended = [event.job_id] if isinstance(event, Done | Failed) and not self._interrupted else []
         self._active.difference_update(ended)  # whatever the store says
         try:
             self._recorders.record(event)
-            if ended:
+            if self._refused.isdisjoint(ended):
                 self._store.forget_jobs(ended)
         except WinaError as error:
             _log.error("A result could not be stored: %s", error)
             job_id = getattr(event, "job_id", None)
             if job_id in self._active:
+                self._refused.add(str(job_id))
                 self._pool.send(Cancel(job_id=str(job_id)))  # its next results would be refused too
 
     def _poll(self) -> None:

@@ -4,6 +4,7 @@ failures as sentences."""
 import os
 import queue
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ FAILED = 255
 """Exit code of ssh itself; others are those of the command there."""
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 """Exit codes of the shell there for a program that it does not have or may not run."""
+START_SECONDS = 300.0
+"""Time for an engine to be ready, which waits for the import of torch on a slow disk."""
 _OPTIONS = (
     "BatchMode=yes",  # a prompt would wait for ever
     "ConnectTimeout=10",
@@ -127,8 +130,11 @@ class MachineClient(EngineClient):
 
     def open_process(self) -> "subprocess.Popen[bytes]":
         self._fault, self._is_ready, self._greeting = "", False, 0
-        self._process = super().open_process()
-        return self._process
+        self._process = process = super().open_process()
+        timer = threading.Timer(START_SECONDS, self._end_late, args=(process,))
+        timer.daemon = True
+        timer.start()
+        return process
 
     def read_event(self, line: bytes) -> Event | None:
         """Return the checked event of a line, with the names of this computer; None for what is left out."""
@@ -175,6 +181,11 @@ class MachineClient(EngineClient):
                 "same on both)"
             )
         self._is_ready = True
+
+    def _end_late(self, process: "subprocess.Popen[bytes]") -> None:
+        # A later process may have taken the place of the one that this timer was for.
+        if self._process is process and not self._is_ready:
+            self._end(f"did not answer within {START_SECONDS:.0f} s")
 
     def _end(self, fault: str) -> None:
         """End the connection, which ends the engine."""

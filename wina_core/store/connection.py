@@ -123,7 +123,8 @@ def explained(url: URL) -> Iterator[None]:
         if (refusal := explain_sqlite(str(error), place_of(url))) is None:
             raise
         raise refusal from error
-    except (CellError, JSONDecodeError, ValidationError) as error:  # content that no version has written
+    # Content that no version has written.
+    except (CellError, JSONDecodeError, ValidationError, RecursionError) as error:
         fault = explain(error).rstrip(".") if isinstance(error, ValidationError) else str(error)
         raise WinaError(damaged(place_of(url), f"a value in its tables: {fault}")) from error
 

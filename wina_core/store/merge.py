@@ -28,6 +28,7 @@ from wina_core.store.connection import (
 )
 from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
+from wina_core.store.refusals import damaged
 from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.store import Store
 from wina_core.store.tables import CellError, RunTable, StoreTable, UnitTable, kinds_of
@@ -222,7 +223,8 @@ class _Merge:
                 if (number := row[column.name]) is None:
                     continue
                 if number not in (ids := self._ids[key.column.table]):
-                    raise CellError(f"a {column.name} without its row")
+                    fault = f"a value in its tables: a {column.name} without its row"
+                    raise WinaError(damaged(place_of(self._source.engine.url), fault))
                 row[column.name] = ids[number]
 
     def _note_states(self, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]) -> None:

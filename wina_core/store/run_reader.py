@@ -285,6 +285,8 @@ class RunReader:
         # Ids grow, so these are usually the new runs alone, and the query needs no list of ids.
         for run, spec in connection.execute(select(RunTable.hash, RunTable.spec).where(RunTable.id >= min(unknown))):
             if run not in self._rotations:
+                if not isinstance(spec, str):
+                    raise CellError("a spec that is no text")
                 # Thousands of runs share the part before the plan, which contains the rotation.
                 head = spec.partition('"plan":')[0]
                 if head not in described:

@@ -244,6 +244,8 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
         return {}, ""
     except (WinaError, ValueError, RecursionError) as error:
         return {}, f"The settings in {path} cannot be read ({error}); the defaults apply."
+    if isinstance(content, dict) and isinstance(version := content.get("version"), int) and version > VERSION:
+        raise WinaError(f"{path} is of a newer version of the window")
     if not isinstance(content, dict) or content.get("version") != VERSION:
         return {}, f"{path} does not contain settings of the window; the defaults apply."
     damaged: list[str] = []

@@ -98,6 +98,8 @@ class Workbench(QObject):
         self._hosted: dict[str, Callable[[], object]] = {}
         """Functions that end hosted jobs, by their ids."""
         self._interrupted = False
+        self._refused: set[str] = set()
+        """Ids of the jobs whose results the database has refused; they are interrupted, and can be resumed."""
         self._background: BackgroundProcess | None = None
         """The process that computes the jobs once this window has stopped."""
         self._threads = {engine, store}
@@ -296,7 +298,8 @@ class Workbench(QObject):
                 _engine_log.error("%s", text, extra={"job": event.job_id})
         if isinstance(event, _Stored):
             # Not `cancelled`, which would mark the runs as cancelled by the user.
-            self._record(Done(job_id=event.job_id) if self._interrupted and isinstance(event, Done) else event)
+            is_interrupted = self._interrupted or event.job_id in self._refused
+            self._record(Done(job_id=event.job_id) if is_interrupted and isinstance(event, Done) else event)
         if isinstance(event, Token | CompletionFinished):
             self.streamed.emit(event)
         self.jobs.apply(event)
@@ -314,12 +317,13 @@ class Workbench(QObject):
         messages = (*self._ready, Submit(job_id=job_id, job=self.jobs[job_id].job), event)
         self.store.record(messages, lambda text: self._on_storing_failed(job_id, text))
         # Interrupted jobs stay in the database, where the next start finds them.
-        if isinstance(event, Failed | Done) and not self._interrupted:
+        if isinstance(event, Failed | Done) and not self._interrupted and job_id not in self._refused:
             self.store.ask(lambda store: store.forget_jobs([job_id]))
 
     def _on_storing_failed(self, job_id: str, text: str) -> None:
-        """Cancel the job: its next results would be lost too."""
+        """Cancel the job: its next results would be lost too. It can be resumed."""
         self.storing_failed.emit(text)
+        self._refused.add(job_id)
         if job_id in self.jobs and self.jobs[job_id].active:
             self.cancel(job_id)
 

@@ -113,6 +113,14 @@ def test_a_damaged_file_is_reported_and_replaced(file, content):
     assert Settings(file).theme == "light"
 
 
+def test_a_file_of_a_newer_version_stays_as_it_is(file):
+    file.write_text('{"version": 2, "views": {}}')
+    settings = Settings(file)
+    assert "newer version" in reported(settings)[0]
+    settings.theme = "light"
+    assert json.loads(file.read_text()) == {"version": 2, "views": {}}
+
+
 def test_a_file_that_cannot_be_written_is_reported_until_it_can(tmp_path):
     settings = Settings(tmp_path / "missing" / "window.json")
     problems = reported(settings)

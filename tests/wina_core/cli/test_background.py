@@ -16,7 +16,7 @@ from wina_core.cli.jobs import BackgroundJobs
 from wina_core.engine.client.background import BackgroundProcess, Handover, start_in_background
 from wina_core.engine.client.pool import EnginePool
 from wina_core.errors import WinaError
-from wina_core.jobs import Cancel, Done, Event, Submit
+from wina_core.jobs import Cancel, Done, Event, Partial, Submit
 from wina_core.specs import ModelSource
 from wina_core.store import Recorders, Store
 
@@ -149,3 +149,22 @@ def test_a_process_ends_with_its_jobs_whatever_the_store_says_of_their_end(
     engine.complete()
     computing.wait()
     assert statuses(store) == ["done", "done"]
+
+
+def test_a_job_whose_result_is_refused_once_can_be_resumed(
+    store: Store, compute: Callable[..., Computing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computing = compute()
+    record = Recorders.record
+    refusals = iter([WinaError("The disk is full.")])
+
+    def refuse(recorders: Recorders, message: Submit | Event) -> None:
+        if isinstance(message, Partial) and (refusal := next(refusals, None)):
+            raise refusal
+        record(recorders, message)
+
+    monkeypatch.setattr(Recorders, "record", refuse)
+    computing.engine.complete()
+    computing.wait()
+    assert [job.submit.job_id for job in store.list_jobs()] == ["job"], "its rest is offered by the next start"
+    assert "cancelled" not in statuses(store)

@@ -197,6 +197,7 @@ def test_a_killed_merge_leaves_a_valid_database_that_merging_again_completes(fil
         ("UPDATE rotations SET spec = '{\"z\": 1}'", r"filled.sqlite is damaged \("),
         ("UPDATE samples SET response = x'ff'", r"filled.sqlite is damaged \("),
         ("UPDATE metrics SET value = 'x'", r"filled.sqlite is damaged \("),
+        ("UPDATE runs SET model_id = 9999", r"filled.sqlite is damaged \("),
         ("UPDATE runs SET note = CAST(zeroblob(2000000) AS TEXT) WHERE id = 1", "a value of more than 64 MiB"),
     ],
 )

@@ -48,6 +48,8 @@ from wina_core.specs import DType, ModelSource
 
 _STOP_SECONDS = 10
 """Time for answers to be sent that a stop has ended."""
+_MOST_CONNECTIONS = 64
+"""Connections at a time; more are refused, since each may hold a whole body."""
 
 
 def serve(
@@ -95,6 +97,7 @@ def serve(
         server_header=False,
         http="h11",
         ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     server = _Server(config, generations, lambda: announce(Listening(address=address, model=name, chat=chat)))
