@@ -1,6 +1,6 @@
 """OpenAI's client and `wina serve`: answers, streams and a clean stop.
 
-Refusals, cancellations and idle connections are tested without a server, in wina_core/compute/serving.
+Refusals and cancellations are tested without a server, in wina_core/compute/serving.
 """
 
 import socket

@@ -58,7 +58,7 @@ def refine_on_divergence(
     """Refine `bases` ([n, n] or [kv_heads, hd, hd] each) by descent on the gated model's mean KL divergence; float64.
 
     The divergence is in nats per token from the dense model on rows of `tokens`. The gradient flows through the whole
-    unrotated model, gated in the bases as the rotated one is (`basis_gates`); only that experts share one mask, and
+    unrotated model, gated in the bases as the rotated one is; only that experts share one mask, and
     attention and MLP if they share a norm. Other inputs than `inputs`, such as down's, are gated unrotated. Raises
     WinaError if a divergence is not a number.
     """

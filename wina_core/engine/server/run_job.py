@@ -1,7 +1,7 @@
 """Dispatch of jobs, for the engine process (`server`) and, in-process, for the command line (`api.running`).
 
 A job computes with a `Session`, which holds the loaded models, and emits its results as events: Partial or Measured as
-each is there, else one Result at the end. `evaluate`, `estimate`, `generate` and `export` have files of their own.
+each is there, else one Result at the end. `cost`, `evaluate`, `generate` and `export` have files of their own.
 """
 
 from pathlib import Path
