@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wina_app.jobs import clock
-from wina_app.style.number_format import duration, plural, size
+from wina_app.style.number_format import plural, size
 from wina_core.jobs import Assigned, Job, ResultValue
 from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
@@ -85,8 +85,6 @@ class JobEntry(JobState):
             texts.append(f"{plural(self.runs_finished, 'runs', 'run')} done")
         if self.units_stored:
             texts.append(f"{plural(self.units_stored, 'results', 'result')} stored")
-        if self.started is not None:
-            texts.append(f"took {duration(self.seconds)}")
         return "  ·  ".join(texts)
 
 

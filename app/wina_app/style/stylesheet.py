@@ -251,8 +251,6 @@ def stylesheet(t: Tokens) -> str:
     QTabBar::tab:selected {{ color: {t.text}; border-bottom: 2px solid {t.accent}; }}
     QTabBar::tab:focus {{ border: 2px solid {t.accent}; }}
     QTabWidget::pane {{ border: none; border-top: 1px solid {t.line}; }}
-    QGroupBox {{ border: none; margin-top: 20px; font-weight: 600; }}
-    QGroupBox::title {{ subcontrol-origin: margin; left: 0; }}
     QScrollBar:vertical {{ background: transparent; width: 10px; margin: 0; }}
     QScrollBar:horizontal {{ background: transparent; height: 10px; margin: 0; }}
     QScrollBar::handle {{ background: {t.line}; border-radius: 4px; min-height: 24px; min-width: 24px; margin: 1px; }}

@@ -233,19 +233,3 @@ def text_on(background: QColor) -> QColor:
     """Return black or white, whichever has the higher contrast with the background: at least 4.5:1."""
     candidates = (QColor("#000000"), QColor("#ffffff"))
     return max(candidates, key=lambda c: contrast(c, background))
-
-
-def readable(colour: QColor) -> QColor:
-    """Mix a colour with the text colour until its contrast with the surface is 4.5:1."""
-    background, towards = QColor(tokens().surface), QColor(tokens().text)
-    for step in range(11):
-        k = step / 10
-        mixed = QColor.fromRgbF(*(a + (b - a) * k for a, b in zip(_rgb(colour), _rgb(towards), strict=True)))
-        # WCAG AA for text of normal size.
-        if contrast(mixed, background) >= 4.5:
-            return mixed
-    return towards
-
-
-def _rgb(colour: QColor) -> tuple[float, float, float]:
-    return colour.redF(), colour.greenF(), colour.blueF()

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QAbstractSlider,
     QComboBox,
     QDoubleSpinBox,
-    QGroupBox,
     QLineEdit,
     QPlainTextEdit,
     QSpinBox,
@@ -37,7 +36,6 @@ class Remembering(Protocol):
 _KINDS: tuple[tuple[type[Any], type, _Read, _Write], ...] = (
     (Remembering, dict, lambda one: one.view_state(), lambda one, state: one.restore_view(state)),
     (QAbstractButton, bool, lambda one: one.isChecked(), lambda one, on: one.setChecked(on)),
-    (QGroupBox, bool, lambda one: one.isChecked(), lambda one, on: one.setChecked(on)),
     (QSpinBox, int, lambda one: one.value(), lambda one, number: one.setValue(number)),
     (QDoubleSpinBox, float, lambda one: one.value(), lambda one, number: one.setValue(number)),
     (QAbstractSlider, int, lambda one: one.value(), lambda one, number: one.setValue(number)),
