@@ -117,9 +117,10 @@ def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
 
 
 def with_biases(loaded: LoadedModel, calibration: Calibration) -> Calibration:
-    """Return the calibration with a random tuned bias of every matrix."""
+    """Return the calibration with a random tuned bias of every matrix, the same in every run."""
+    generator = torch.Generator().manual_seed(0)
     biases = {
-        (layer.index, column): torch.randn(layer.projections[name].shape[0]) / 10
+        (layer.index, column): torch.randn(layer.projections[name].shape[0], generator=generator) / 10
         for layer in loaded.view.layers
         for column, name in enumerate(loaded.view.projections)
     }
