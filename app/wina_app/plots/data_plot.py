@@ -81,8 +81,8 @@ class DataPlot(pg.PlotWidget):
         for side, action in self._log_actions.items():
             action.triggered.connect(lambda on, side=side: self.set_log(side, on))
             self.addAction(action)
-        plot.vb.sigRangeChanged.connect(self._follow_view)
-        plot.vb.sigResized.connect(self._follow_view)
+        plot.vb.sigRangeChanged.connect(self._follow_range)
+        plot.vb.sigResized.connect(self._follow_size)
         self._cross = pg.InfiniteLine(angle=90)
         self._catch = pg.ScatterPlotItem(size=14, brush=None)
         # The crosshair lies above everything, and the range does not follow it.
@@ -244,10 +244,12 @@ class DataPlot(pg.PlotWidget):
             self._draw()
         return bool(super().event(event))
 
-    def _follow_view(self) -> None:
-        """Follow the zoom and the size with ticks and legend."""
+    def _follow_range(self) -> None:
         if self._ticks:
             self._fit_ticks()
+
+    def _follow_size(self) -> None:
+        self._follow_range()
         self._show_legend()
 
     @property
