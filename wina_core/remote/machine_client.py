@@ -121,12 +121,19 @@ class MachineClient(EngineClient):
 
     def _update_machine(self) -> None:
         """Use the machine as the user has it now. Raises WinaError if it is not known any more."""
-        if self._find_machine is not None:
-            self._machine = self._find_machine(self._machine.name)
-            command = ssh_command(self._machine, "engine")
-            if command != self._command:
-                self.stop()  # it is idle, and has another command
-                self._command = command
+        if self._find_machine is None or (machine := self._find_machine(self._machine.name)) == self._machine:
+            return
+        with self._lock:
+            engine = self._engine
+            if engine is not None:
+                engine.stopping = True
+        if engine is not None:
+            # It is idle and has nothing to lose. A shutdown would wait for the network, and with it the whole pool.
+            self._end("is replaced")
+            assert engine.watcher is not None
+            engine.watcher.join()
+        self._machine = machine
+        self._command = ssh_command(machine, "engine")
 
     def open_process(self) -> "subprocess.Popen[bytes]":
         self._fault, self._is_ready, self._greeting = "", False, 0
