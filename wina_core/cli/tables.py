@@ -1,7 +1,6 @@
 """Tables on stdout: aligned text for people, JSON for programs."""
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import typer
 
 from wina_core.api.stored import DIFFERING, PIVOT_COLUMNS
 from wina_core.errors import without_controls
+from wina_core.files.tables import finite_or_text
 from wina_core.records import QuantizationReport
 from wina_core.specs import COST, ORIGINAL
 from wina_core.store import MetricRow
@@ -46,7 +46,7 @@ def summarized(rows: Iterable[MetricRow]) -> list[MetricRow]:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     """Print rows under their columns, or as a JSON list of objects with every digit (NaN and infinities as words)."""
     if as_json:
-        objects = [{name: _plain(cell) for name, cell in zip(columns, row, strict=True)} for row in rows]
+        objects = [{name: finite_or_text(cell) for name, cell in zip(columns, row, strict=True)} for row in rows]
         typer.echo(json.dumps(objects, indent=1, ensure_ascii=False, allow_nan=False))
         return
     texts = [list(columns), *([_readable(cell) for cell in row] for row in rows)]
@@ -91,7 +91,3 @@ def _readable(cell: Any) -> str:
         if isinstance(cell, int) and not isinstance(cell, bool)
         else " ".join(without_controls(str(cell)).splitlines())
     )
-
-
-def _plain(cell: Any) -> Any:
-    return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell

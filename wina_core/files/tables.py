@@ -150,7 +150,8 @@ def _batches(rows: Rows) -> Iterator[list[Sequence[object]]]:
         yield batch
 
 
-def _word(cell: object) -> object:
+def finite_or_text(cell: object) -> object:
+    """Return a float that JSON has no number for as its text, anything else as it is."""
     return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
@@ -188,7 +189,7 @@ def _json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",\n  ", ": ")).encode
     before = "["
     for row in rows:
-        fields = encode({name: _word(cell) for name, cell in zip(columns, row, strict=True)})
+        fields = encode({name: finite_or_text(cell) for name, cell in zip(columns, row, strict=True)})
         yield f"{before}\n {{\n  {fields[1:-1]}\n }}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
@@ -256,7 +257,7 @@ def _spreadsheet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
     sheet.freeze_panes = "A2"
 
     def cell(content: object) -> Any:
-        content = _word(content)
+        content = finite_or_text(content)
         if not isinstance(content, str):
             return content
         text = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", content))

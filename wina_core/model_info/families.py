@@ -7,9 +7,6 @@ from typing import Any
 from wina_core.errors import WinaError
 from wina_core.specs import ROTATION_MODES
 
-PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
-"""All canonical names, in the order of every plan's columns; without a gated MLP there is no "gate"."""
-
 ROTATED = "This model was exported with the residual shortcuts of a rotation; open the original one to rotate it."
 """Reason against every rotation of such a model."""
 

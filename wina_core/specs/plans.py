@@ -18,6 +18,8 @@ from wina_core.specs.gates import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS, Method
 
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+"""All canonical names, in the order of every plan's columns; without a gated MLP there is no "gate"."""
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Cell = tuple[int, int]
@@ -30,7 +32,7 @@ class PlanLayout(SpecPart):
     """The shape of a plan: decoder layers x projections, with each matrix's number of weights."""
 
     projections: tuple[str, ...] = Field(min_length=1)
-    """Canonical names in order: q, k, v, o, gate, up, down."""
+    """Some of PROJECTIONS, in their order."""
     parameters: tuple[tuple[int, ...], ...] = Field(min_length=1)
     """Weights per matrix, [layer][projection]."""
 
@@ -137,9 +139,6 @@ def _described(layout: PlanLayout) -> str:
     return f"{layout.layers} layers x ({', '.join(layout.projections)}) and {total:,} gated weights"
 
 
-_ORDER = ("q", "k", "v", "o", "gate", "up", "down")
-
-
 def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
     """Return the plan in a file of searched shares, such as R-Sparse's released config/llama3_sparsity_50_….npy.
 
@@ -149,14 +148,14 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
     """
     content = read_file(path, "file of shares")
     hint = "choose one like R-Sparse's released config/llama3_sparsity_50_evolutionary_search.npy"
-    if layout.projections != _ORDER:
+    if layout.projections != PROJECTIONS:
         raise WinaError(
-            f"R-Sparse's searched shares are of {', '.join(_ORDER)}, but this model has "
+            f"R-Sparse's searched shares are of {', '.join(PROJECTIONS)}, but this model has "
             f"{', '.join(layout.projections)}; open a model with a gated MLP."
         )
     try:
         numbers = [float(word) for word in content.decode("ascii").split()]
-        expected = 2 * layout.layers * len(_ORDER)
+        expected = 2 * layout.layers * len(PROJECTIONS)
         if len(numbers) != expected:
             raise ValueError(f"it has {len(numbers)} numbers, not a share and a sparsity for each matrix, {expected}")
         return SparsityPlan(

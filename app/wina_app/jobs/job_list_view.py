@@ -39,7 +39,6 @@ class JobListView(QListView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setProperty("role", "jobs")
         self.setAccessibleName("Jobs")
         self._make_actions()
         self.selectionModel().selectionChanged.connect(self.update_actions)

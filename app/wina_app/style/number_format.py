@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def count(value: float) -> str:
     """Format with three significant digits and a prefix: 6,912,000 -> "6.91 M"."""
-    for scale, prefix in _PREFIXES:
+    for scale, prefix in PREFIXES:
         if value >= scale:
-            return f"{_three(value / scale)} {prefix}"
+            return f"{three_digits(value / scale)} {prefix}"
     return f"{value:,.0f}"
 
 
@@ -29,7 +29,7 @@ def size(bytes_: float) -> str:
     """Format bytes in binary units: 14,155,776 -> "13.5 MiB"."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if bytes_ >= 1024**power:
-            return f"{_three(bytes_ / 1024**power)} {unit}"
+            return f"{three_digits(bytes_ / 1024**power)} {unit}"
     return f"{bytes_:.0f} B"
 
 
@@ -58,6 +58,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
 
 
-def _three(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Format without a prefix: 6.912 -> "6.91"."""
     # Limits from which a value is rounded up to a number with one more digit.
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

@@ -12,7 +12,8 @@ from wina_core.compute.models.experts import Expert, compute_router_in_float64, 
 from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_like
 from wina_core.compute.models.view import LayerView, ModelView, Projection, Rows
 from wina_core.errors import WinaError
-from wina_core.model_info.families import EXPERT_PROJECTIONS, PROJECTIONS, Family, family_of
+from wina_core.model_info.families import EXPERT_PROJECTIONS, Family, family_of
+from wina_core.specs.plans import PROJECTIONS
 
 
 def view(model: nn.Module) -> ModelView:

@@ -102,10 +102,9 @@ def _load_index() -> TaskIndex | None:
 class EvaluateController(QObject):
     """Counter and launcher of the chosen study's runs."""
 
-    def __init__(self, workbench: Workbench, view: EvaluatePage, tasks: TaskIndexing | None = None) -> None:
-        """Connect to the workbench; `tasks` replaces the task index in tests."""
+    def __init__(self, workbench: Workbench, view: EvaluatePage) -> None:
         super().__init__()
-        self._tasks = tasks or TaskIndexing(workbench.store)
+        self._tasks = TaskIndexing(workbench.store)
         self._query = ""
         self._tasks.changed.connect(self._on_index)
         self._workbench, self._view = workbench, view

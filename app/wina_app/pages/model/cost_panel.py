@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.style.icons import icon
-from wina_app.style.number_format import fraction, percent
+from wina_app.style.number_format import PREFIXES, fraction, percent, three_digits
 from wina_app.style.theme import GRID, font, notifier, tokens
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, captioned, text_label
@@ -31,7 +31,6 @@ NAMES: dict[str, str] = {
     "per_layer": "Per layer",
     "per_site": "Per site, as published",
 }
-_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 _CONTEXT = 2_048
 _EXPLANATION = (
@@ -73,40 +72,36 @@ def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
     sparse = row.rotation != "dense"
     return (
         NAMES[row.rotation],
-        _number(row.gated_flops / flops),
+        three_digits(row.gated_flops / flops),
         percent(row.gated_flops_saving) if sparse else "",
-        _number(row.gated_bytes / bytes_),
+        three_digits(row.gated_bytes / bytes_),
         percent(row.gated_bytes_saving) if sparse else "",
-        _number(row.net_flops / flops),
+        three_digits(row.net_flops / flops),
         percent(row.net_flops_saving) if sparse else "",
-        _number(row.net_bytes / bytes_),
+        three_digits(row.net_bytes / bytes_),
         percent(row.net_bytes_saving) if sparse else "",
         percent(row.net_sparsity) if sparse else "",
-        _number(row.bits_read),
-        _number(row.bytes_held / bytes_),
+        three_digits(row.bits_read),
+        three_digits(row.bytes_held / bytes_),
     )
 
 
 def _tip(row: CostRow, flops: float, flops_unit: str, bytes_: float, bytes_unit: str) -> str:
     terms = [
-        f"{term.name}: {_number(term.flops / flops)} {flops_unit}FLOPs, {_number(term.bytes / bytes_)} {bytes_unit}B"
+        f"{term.name}: {three_digits(term.flops / flops)} {flops_unit}FLOPs, "
+        f"{three_digits(term.bytes / bytes_)} {bytes_unit}B"
         for term in row.terms
         if term.flops or term.bytes
     ]
     bits = (
-        f"{_number(row.bits_read)} bits read and {_number(row.bits_held)} held per gated weight; "
-        f"{_number(row.bytes_held / bytes_)} {bytes_unit}B held in all, KV cache included"
+        f"{three_digits(row.bits_read)} bits read and {three_digits(row.bits_held)} held per gated weight; "
+        f"{three_digits(row.bytes_held / bytes_)} {bytes_unit}B held in all, KV cache included"
     )
     return "\n".join([*filter(None, (row.warning,)), bits, *terms])
 
 
 def _scale(value: float) -> tuple[float, str]:
-    return next(((scale, prefix) for scale, prefix in _SCALES if value >= scale), (1.0, ""))
-
-
-def _number(value: float) -> str:
-    # Three digits; the bounds are where rounding adds one.
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    return next(((scale, prefix) for scale, prefix in PREFIXES if value >= scale), (1.0, ""))
 
 
 class CostPanel(QWidget):

@@ -27,9 +27,8 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
-from wina_core.model_info.families import PROJECTIONS
 from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec, RotationSpec, TextSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import PROJECTIONS, SparsityPlan, UniformSparsity
 
 WINA = MethodSpec(name="wina")
 TEAL = MethodSpec(name="teal")

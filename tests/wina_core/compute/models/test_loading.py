@@ -29,9 +29,10 @@ from wina_core.compute.models.loading import load_model, placement
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.model_info.families import FAMILIES, PROJECTIONS
+from wina_core.model_info.families import FAMILIES
 from wina_core.model_info.resolve import resolve
 from wina_core.specs import DType, ModelSource
+from wina_core.specs.plans import PROJECTIONS
 
 
 def _load(folder: Path, dtype: DType = "auto"):

@@ -144,12 +144,6 @@ HALF = UniformSparsity(sparsity=0.5)
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def text(tmp_path: Path) -> TextSpec:
     return TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
 

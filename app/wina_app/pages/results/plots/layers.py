@@ -25,7 +25,7 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.report.drawing import Figure
-from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.plans import PROJECTIONS, Cell, SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -159,7 +159,6 @@ def _remark(runs: Sequence[RunLayers], gated: Sequence[RunLayers]) -> str:
 
 _LEAST_SPAN = 10.0
 """Fewest points of sparsity on the y axis, so that equal values do not look like noise."""
-_PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
 class DepthPlot(DataPlot):
@@ -226,7 +225,7 @@ def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
 
 def _projection_colour(name: str) -> QColor:
     # By name: a projection keeps its colour whichever others are drawn.
-    return category(_PROJECTIONS.index(name) if name in _PROJECTIONS else len(_PROJECTIONS))
+    return category(PROJECTIONS.index(name) if name in PROJECTIONS else len(PROJECTIONS))
 
 
 class AllocationPanel(PlotPanel):
